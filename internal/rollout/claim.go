@@ -1,0 +1,110 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// ClaimAnnotation is the annotation on a Node that holds the claim.
+const ClaimAnnotation = Prefix + "/claim"
+
+// claimVersion is the version of the claim's JSON that this program writes, and the newest that it reads.
+const claimVersion = 1
+
+// ErrClaimUnreadable means that a Node carries a claim which this program can't read. Nothing is done to such a node.
+var ErrClaimUnreadable = errors.New("unreadable claim")
+
+// Claim is what trueup remembers on a Node about what it does there. It is written before each effect that it announces,
+// in a patch that is conditional on the Node's resourceVersion. It holds no secret.
+type Claim struct {
+	Version int `json:"version"`
+	// Run and Transitions are the tenure under which the claim was last written.
+	Run         string `json:"run"`
+	Transitions int32  `json:"transitions"`
+	// Actor is who runs the rollout (user@host), Why the reason given, Since the start by the clock of trueup's machine: for people only.
+	Actor string    `json:"actor"`
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
+
+	InstanceID string            `json:"instanceID"`
+	Goal       capacity.Offering `json:"goal"`
+
+	// Cordoned is true if this claim's own patch cordoned the node: only then may release uncordon it.
+	Cordoned bool `json:"cordoned"`
+	// ScaleDown is true if this claim's own patch set the cluster autoscaler's scale-down-disabled mark.
+	ScaleDown bool `json:"scaleDown,omitempty"`
+
+	Before  Before         `json:"before"`
+	Resize  *ResizeIntent  `json:"resize,omitempty"`
+	Restart *RestartIntent `json:"restart,omitempty"`
+	// Phase says in one word where a rollout ended that did not finish the node, empty while one is at work.
+	Phase string `json:"phase,omitempty"`
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Before is what was read when the claim was made, before anything was changed.
+type Before struct {
+	Instance    capacity.Instance  `json:"instance"`
+	Guest       capacity.Guest     `json:"guest"`
+	Capacity    capacity.Resources `json:"capacity"`
+	Allocatable capacity.Resources `json:"allocatable"`
+}
+
+// ResizeIntent announces one scaleVirtualMachine request.
+type ResizeIntent struct {
+	// Expires is the request's own expiry by CloudStack's clock: after it, a request not yet seen can't be accepted any more.
+	Expires time.Time `json:"expires"`
+	// JobID is CloudStack's async job, empty until the reply to the request was seen.
+	JobID string `json:"jobID,omitempty"`
+}
+
+// RestartIntent announces one restart of kubelet, with all that later proves whether it happened.
+type RestartIntent struct {
+	BootID       string        `json:"bootID"`
+	InvocationID string        `json:"invocationID"`
+	MainPID      int           `json:"mainPID"`
+	Start        time.Duration `json:"start"` // of the process before the restart, time since boot
+	// BootTime is the guest's boot by its wall clock at the reading: a later difference shows a stepped clock.
+	BootTime time.Time `json:"bootTime"`
+	// Heartbeat is the Ready condition's lastHeartbeatTime just before the restart.
+	Heartbeat time.Time `json:"heartbeat"`
+	// CPUsOnline and BlocksOnline are the hardware that the restarted kubelet finds.
+	CPUsOnline   int `json:"cpusOnline"`
+	BlocksOnline int `json:"blocksOnline"`
+}
+
+// Tenure returns the tenure under which the claim was last written.
+func (c Claim) Tenure() Tenure { return Tenure{Run: c.Run, Transitions: c.Transitions} }
+
+// Encode returns the claim as the annotation's text.
+func (c Claim) Encode() (string, error) {
+	c.Version = claimVersion
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode claim: %w", err)
+	}
+	return string(b), nil
+}
+
+// DecodeClaim reads the annotation's text. An empty text is no claim: nil without an error.
+// A text that can't be read, or of a newer version, is ErrClaimUnreadable: to guess could lift somebody's cordon.
+func DecodeClaim(text string) (*Claim, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var c Claim
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrClaimUnreadable, err)
+	}
+	if c.Version < 1 || c.Version > claimVersion {
+		return nil, fmt.Errorf("%w: version %d, this program knows versions up to %d", ErrClaimUnreadable, c.Version, claimVersion)
+	}
+	if c.Run == "" || c.InstanceID == "" || c.Goal.ID == "" {
+		return nil, fmt.Errorf("%w: run, instanceID or goal is missing", ErrClaimUnreadable)
+	}
+	return &c, nil
+}

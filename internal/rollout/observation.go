@@ -1,0 +1,46 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Observation is one look at a node in every system. Next decides on nothing else.
+type Observation struct {
+	Target   Target
+	Instance capacity.Instance
+	// ServerTime is CloudStack's own clock at the reading of Instance (the HTTP Date header, whole seconds).
+	ServerTime time.Time
+	// Job is the resize job that the claim names or, without such a name, one found for this instance. Nil if there is none.
+	Job   *Job
+	Guest capacity.Guest
+	Node  capacity.Node
+}
+
+// Job is a CloudStack async job.
+type Job struct {
+	ID     string
+	Status JobStatus
+	// Code and Text are CloudStack's error code and text of a failed job.
+	Code int
+	Text string
+}
+
+// JobStatus is the state of an async job.
+type JobStatus int
+
+// The job states, with CloudStack's own numbers.
+const (
+	JobPending   JobStatus = 0
+	JobSucceeded JobStatus = 1
+	JobFailed    JobStatus = 2
+)
+
+// InstanceReading is the answer of the CloudStack port to "how is this VM?".
+type InstanceReading struct {
+	Instance   capacity.Instance
+	ServerTime time.Time
+	// PendingJobID is the VM's jobid while CloudStack works on it, else empty.
+	PendingJobID string
+}

@@ -1,0 +1,79 @@
+// Package rollout decides and performs the moves that take the nodes of one cluster to their goal.
+//
+// Its heart is the pure function Next: goal, claim and one observation in, the next step out. It never trusts what was
+// done, only what is seen; that makes crash, retry, resume and "somebody else did it" the same case. The planner walks Next
+// through an ideal world to say what would happen; the runner walks it through the real one.
+//
+// The package's invariant: no effect without a look just before it, a claim that announced it, and a Lease that still fences it.
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Prefix is the prefix of every annotation and the API group of trueup.
+const Prefix = "cks-trueup.github.io"
+
+// FieldManager is the name under which every write to Kubernetes is made. Release depends on it: spec.unschedulable is
+// cleared only while managedFields show that this manager set it.
+const FieldManager = "trueup"
+
+// Role is what a virtual machine does in its cluster.
+type Role string
+
+// The roles that CKS knows.
+const (
+	RoleControl Role = "control" // control plane
+	RoleWorker  Role = "worker"
+	RoleEtcd    Role = "etcd" // dedicated etcd: a guest without a Kubernetes Node
+)
+
+// Move is one step on one node.
+type Move string
+
+// The moves, in their order.
+const (
+	MoveClaim   Move = "claim"   // record what was there, cordon, in one conditional patch
+	MoveResize  Move = "resize"  // change the offering in CloudStack
+	MoveOnline  Move = "online"  // bring up what was plugged, verify the guest
+	MoveRestart Move = "restart" // restart kubelet, once
+	MoveVerify  Move = "verify"  // wait until the Node shows what the guest has, posted by the restarted kubelet
+	MoveRelease Move = "release" // give schedulability back, drop the claim
+)
+
+// Target names one node in every system that knows it.
+type Target struct {
+	ClusterID   string `json:"clusterID"`
+	ClusterName string `json:"clusterName"`
+	Role        Role   `json:"role"`
+	// Name is the Kubernetes Node's name: the instance's name in lower case.
+	Name string `json:"name"`
+	// InstanceID is the VM's id in CloudStack, the guest's DMI UUID and the Node's systemUUID, all in one.
+	InstanceID string `json:"instanceID"`
+}
+
+// Goal is what one node shall become, and how.
+type Goal struct {
+	Offering capacity.Offering `json:"offering"`
+	// NoOnline forbids to bring up plugged CPUs and memory blocks: they are only verified.
+	NoOnline bool `json:"noOnline,omitempty"`
+	// Settle is how long the restarted kubelet must have run without another restart.
+	Settle time.Duration `json:"settle"`
+}
+
+// DefaultSettle outlasts one period of a crash-looping kubelet: kubeadm's unit waits RestartSec=10 between two starts.
+const DefaultSettle = 15 * time.Second
+
+// Tenure is one holding of the cluster's Lease. It fences: an effect may only follow a look that still shows it.
+type Tenure struct {
+	// Run is the id of the rollout and the Lease's holderIdentity.
+	Run string `json:"run"`
+	// Transitions is the Lease's leaseTransitions during this holding.
+	Transitions int32 `json:"transitions"`
+}
+
+// String prints the tenure for people.
+func (t Tenure) String() string { return fmt.Sprintf("run %s (transition %d)", t.Run, t.Transitions) }
