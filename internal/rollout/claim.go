@@ -56,6 +56,8 @@ type Before struct {
 
 // ResizeIntent announces one scaleVirtualMachine request.
 type ResizeIntent struct {
+	// Asked is CloudStack's clock just before the request: a job created earlier is not this one's.
+	Asked time.Time `json:"asked"`
 	// Expires is the request's own expiry by CloudStack's clock: after it, a request not yet seen can't be accepted any more.
 	Expires time.Time `json:"expires"`
 	// JobID is CloudStack's async job, empty until the reply to the request was seen.

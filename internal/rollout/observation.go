@@ -22,6 +22,8 @@ type Observation struct {
 type Job struct {
 	ID     string
 	Status JobStatus
+	// Created is when CloudStack made the job, by its own clock, in whole seconds.
+	Created time.Time
 	// Code and Text are CloudStack's error code and text of a failed job.
 	Code int
 	Text string

@@ -1,0 +1,76 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Author is who runs a rollout and why: for people, in claims, events and history.
+type Author struct {
+	Actor string    `json:"actor"` // user@host
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// newClaim is the claim that the claim move writes for what was seen. The cordon is ours only if the node was schedulable, and
+// only where something is going to change for its pods: an offering that differs in CPU speed alone needs none.
+func newClaim(goal Goal, tenure Tenure, author Author, seen Observation) *Claim {
+	return &Claim{
+		Version: claimVersion, Run: tenure.Run, Transitions: tenure.Transitions,
+		Actor: author.Actor, Why: author.Why, Since: author.Since,
+		InstanceID: seen.Instance.ID, Goal: goal.Offering,
+		Cordoned:  !seen.Node.Unschedulable && changesSize(goal, seen),
+		ScaleDown: !seen.Node.ScaleDownDisabled,
+		Before: Before{Instance: seen.Instance, Guest: seen.Guest,
+			Capacity: seen.Node.Capacity, Allocatable: seen.Node.Allocatable},
+	}
+}
+
+// changesSize tells whether reaching the goal changes CPU count or memory in any view.
+func changesSize(goal Goal, seen Observation) bool {
+	if seen.Instance.CPUs != goal.Offering.CPUs || seen.Instance.MemoryMiB != goal.Offering.MemoryMiB {
+		return true
+	}
+	_, failed := capacity.Failed(capacity.CheckGuestCPUs(seen.Guest, goal.Offering), capacity.CheckGuestBlocks(seen.Guest, goal.Offering),
+		capacity.CheckCapacity(seen.Guest, seen.Node))
+	return failed
+}
+
+// adopted is the claim as the present tenure takes it over: a new attempt. What an earlier attempt proved stays; what
+// ended it is cleared, so that it is tried once more: a resize job that failed, a restart before the hardware changed again.
+func adopted(claim Claim, tenure Tenure, seen Observation) *Claim {
+	claim.Run, claim.Transitions = tenure.Run, tenure.Transitions
+	claim.Phase, claim.Fault = "", nil
+	if claim.Resize != nil && seen.Job != nil && seen.Job.Status == JobFailed {
+		claim.Resize = nil
+	}
+	if restarted(&claim, seen) && hardwareChanged(&claim, seen) {
+		claim.Restart = nil
+	}
+	return &claim
+}
+
+// resizing is the claim that announces a request whose signature expires at expires.
+func resizing(claim Claim, seen Observation, expires time.Time) *Claim {
+	claim.Resize = &ResizeIntent{Asked: seen.ServerTime, Expires: expires}
+	return &claim
+}
+
+// restarting is the claim that announces a restart of the kubelet process that was seen.
+func restarting(claim Claim, seen Observation) *Claim {
+	u := seen.Guest.Kubelet
+	claim.Restart = &RestartIntent{
+		BootID: seen.Guest.BootID, InvocationID: u.InvocationID, MainPID: u.MainPID, Start: u.Start,
+		BootTime: seen.Guest.BootTime(), Heartbeat: seen.Node.Ready.Heartbeat,
+		CPUsOnline: seen.Guest.CPUsOnline, BlocksOnline: seen.Guest.BlocksOnline,
+	}
+	return &claim
+}
+
+// release says what the release patch may clear besides the claim: the cordon only if our claim made it and managedFields still
+// show that it is ours, the scale-down mark only if our claim set it.
+func release(claim *Claim, seen Observation) (uncordon, scaleDown bool) {
+	uncordon = claim.Cordoned && seen.Node.Unschedulable && seen.Node.UnschedulableBy == FieldManager
+	return uncordon, claim.ScaleDown && seen.Node.ScaleDownDisabled
+}

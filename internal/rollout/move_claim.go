@@ -1,0 +1,98 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+)
+
+// makeClaim records what was seen and cordons, in one patch that is conditional on the very reading that Next decided on.
+func (w *walk) makeClaim(ctx context.Context) error {
+	claim := newClaim(w.goal, w.tenure, w.Author, w.seen)
+	patch := NodePatch{}
+	if claim.Cordoned {
+		patch.Unschedulable = ptr(true)
+	}
+	if claim.ScaleDown {
+		patch.ScaleDownDisabled = ptr(true)
+	}
+	return w.writeClaim(ctx, claim, patch)
+}
+
+// adoptClaim rewrites the claim of an earlier run under the present tenure, so that every patch of that run loses from now on.
+func (w *walk) adoptClaim(ctx context.Context) error {
+	return w.writeClaim(ctx, adopted(*w.claim, w.tenure, w.seen), NodePatch{})
+}
+
+// writeClaim writes the claim, and what else the patch says, on the Node as it was seen. ErrConflict if it has changed since.
+func (w *walk) writeClaim(ctx context.Context, claim *Claim, patch NodePatch) error {
+	text, err := claim.Encode()
+	if err != nil {
+		return err
+	}
+	patch.Claim = &text
+	return w.patchNode(ctx, patch)
+}
+
+func (w *walk) patchNode(ctx context.Context, patch NodePatch) error {
+	patch.Name, patch.UID, patch.ResourceVersion = w.seen.Node.Name, w.seen.Node.UID, w.seen.Node.ResourceVersion
+	n, err := w.Nodes.Patch(ctx, patch)
+	if err != nil {
+		return err
+	}
+	return w.took(n)
+}
+
+// amendClaim changes the claim after an effect, for bookkeeping: a lost race is answered by reading the Node again, as long as
+// the claim on it is still ours.
+func (w *walk) amendClaim(ctx context.Context, change func(*Claim)) error {
+	for range mostConflicts {
+		claim := *w.claim
+		change(&claim)
+		err := w.writeClaim(ctx, &claim, NodePatch{})
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		n, err := w.Nodes.Node(ctx, w.target.Name)
+		if err != nil {
+			return err
+		}
+		if err := w.took(n); err != nil {
+			return err
+		}
+		if w.claim == nil || w.claim.Tenure() != w.tenure {
+			return ErrLost
+		}
+	}
+	return ErrConflict
+}
+
+// phases name, in the claim, where a rollout ended that did not finish the node.
+func phase(f *Fault) string {
+	if f.Move == "" {
+		return string(f.Layer)
+	}
+	return string(f.Move) + "-" + string(f.Layer)
+}
+
+// keepFault writes the fault into the claim, so that whoever looks at the Node finds the reason. Best effort: a failure to do so
+// must not hide the fault itself.
+func (w *walk) keepFault(ctx context.Context, f *Fault) {
+	if w.Lock.Check(ctx, w.tenure) != nil {
+		return
+	}
+	kept := *f
+	kept.Details = nil // journals are long, and annotations are bounded
+	if f.Cause != nil {
+		kept.Observed = joinWords(kept.Observed, f.Cause.Error())
+	}
+	_ = w.amendClaim(ctx, func(c *Claim) { c.Phase, c.Fault = phase(f), &kept })
+}
+
+func joinWords(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,25 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+)
+
+// restartKubelet announces the restart in the claim, with the evidence of the process before it, and runs the guarded script. The
+// script restarts only the process that was announced. Whatever it answers, the next look decides by the InvocationID.
+func (w *walk) restartKubelet(ctx context.Context) error {
+	if err := w.writeClaim(ctx, restarting(*w.claim, w.seen), NodePatch{}); err != nil {
+		return err
+	}
+	result, err := w.guest.RestartKubelet(ctx, w.claim.Restart.InvocationID)
+	if err != nil {
+		return err
+	}
+	switch result {
+	case RestartIssued, RestartNotOurs:
+		return nil
+	case RestartLockBusy:
+		return fmt.Errorf("another restart is running in the guest: %w", ErrUnreachable)
+	}
+	return fmt.Errorf("the restart script gave an unknown answer %d", result)
+}

@@ -1,0 +1,256 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// clockStep is how far two computed boot times of one boot may differ before the guest's clock counts as stepped. Both stamps of
+// a reading are taken within milliseconds; slewing by NTP is 0.5 ms per second at most.
+const clockStep = 2 * time.Second
+
+// Next names the next step for one node. It is pure and level-triggered: it decides on the goal, the claim on the Node and one
+// observation, never on what was done before. Tenure is the holding of the Lease under which the step would be taken.
+func Next(goal Goal, tenure Tenure, claim *Claim, seen Observation) Step {
+	if claim == nil {
+		return nextUnclaimed(goal, seen)
+	}
+	if s, bad := foreign(claim, goal, seen); bad {
+		return s
+	}
+	if claim.Tenure() != tenure {
+		return act(ActionAdopt, "the claim was written by "+claim.Tenure().String())
+	}
+	switch {
+	case !seen.Instance.AtOffering(goal.Offering):
+		return nextResize(goal, claim, seen)
+	case !guestAgrees(claim, goal, seen):
+		return nextOnline(goal, claim, seen)
+	}
+	return nextNode(goal, claim, seen)
+}
+
+// nextUnclaimed decides for a node that trueup has not touched, or has finished with.
+func nextUnclaimed(goal Goal, seen Observation) Step {
+	if lag := lagging(goal, seen); lag != "" {
+		if refused := Refusals(goal, seen); len(refused) > 0 {
+			r := refused[0]
+			return Step{Kind: KindStop, Move: MoveClaim, Fault: &Fault{Layer: capacity.LayerPreflight, Move: MoveClaim,
+				Summary: r.Check.What, Expected: r.Check.Expected, Observed: r.Check.Observed, Recover: r.Remedy}}
+		}
+		return act(ActionClaim, lag)
+	}
+	if c := capacity.CheckMemTotal(nil, seen.Guest, goal.Offering); !c.OK {
+		return stopCheck(MoveVerify, "all memory blocks are online, but MemTotal is implausible: is a balloon inflated?", c)
+	}
+	if c := capacity.CheckReady(seen.Node); !c.OK {
+		return stopCheck(MoveVerify, "every view agrees, but the Node is not Ready", c)
+	}
+	return Step{Kind: KindDone, Why: "all views agree"}
+}
+
+// lagging says in words which view has not reached the goal yet, or "" if all have.
+func lagging(goal Goal, seen Observation) string {
+	if c, failed := capacity.Failed(
+		capacity.CheckInstance(seen.Instance, goal.Offering),
+		capacity.CheckGuestCPUs(seen.Guest, goal.Offering),
+		capacity.CheckGuestBlocks(seen.Guest, goal.Offering),
+		capacity.CheckCapacity(seen.Guest, seen.Node),
+	); failed {
+		return c.String()
+	}
+	return ""
+}
+
+// foreign refuses to go on where the claim is not for this goal or this machine, or where another tool is at work on the node.
+func foreign(claim *Claim, goal Goal, seen Observation) (Step, bool) {
+	switch {
+	case claim.InstanceID != seen.Instance.ID:
+		return stop(MoveClaim, capacity.LayerLock, "the claim on the Node is for another instance", claim.InstanceID, seen.Instance.ID), true
+	case claim.Goal.ID != goal.Offering.ID:
+		return stop(MoveClaim, capacity.LayerLock, "the node is claimed for another goal", goal.Offering.String(), claim.Goal.String()), true
+	}
+	if c := checkMarks(seen.Node); !c.OK {
+		return stopCheck(MoveClaim, "another tool works on this node", c), true
+	}
+	return Step{}, false
+}
+
+// nextResize decides while the instance has not got the goal's offering.
+func nextResize(goal Goal, claim *Claim, seen Observation) Step {
+	intent, job := claim.Resize, seen.Job
+	atGoal := capacity.CheckInstance(seen.Instance, goal.Offering)
+	if intent != nil && intent.JobID == "" && job != nil && job.Status != JobPending && job.Created.Before(intent.Asked.Truncate(time.Second)) {
+		job = nil // an older request's job says nothing about this one
+	}
+	switch {
+	case job != nil && job.Status == JobPending && intent == nil:
+		atGoal.What = "another job on the instance (" + job.ID + ")"
+		return wait(MoveResize, atGoal)
+	case intent == nil:
+		return act(ActionResize, atGoal.String())
+	case job != nil && intent.JobID == "":
+		return act(ActionNoteJob, "found job "+job.ID+" again, the reply to the request was lost")
+	case job != nil && job.Status == JobFailed:
+		return stop(MoveResize, capacity.LayerCloudStack, "CloudStack failed the offering change", goal.Offering.String(),
+			fmt.Sprintf("job %s failed with code %d: %s", job.ID, job.Code, job.Text))
+	case job == nil && intent.JobID == "" && seen.ServerTime.After(intent.Expires):
+		return act(ActionResize, "the earlier request was never seen by CloudStack and has expired")
+	case job == nil && intent.JobID == "":
+		atGoal.Observed += ", and no trace of the request yet"
+		s := wait(MoveResize, atGoal)
+		s.Wake = intent.Expires.Sub(seen.ServerTime) + time.Second
+		return s
+	case job == nil:
+		atGoal.Observed += ", and CloudStack does not know job " + intent.JobID
+	case job.Status == JobPending:
+		atGoal.Observed += ", job " + job.ID + " pending"
+	default:
+		atGoal.Observed += ", though job " + job.ID + " succeeded"
+	}
+	return wait(MoveResize, atGoal)
+}
+
+// guestAgrees tells whether the guest has everything that the goal gives it online.
+func guestAgrees(claim *Claim, goal Goal, seen Observation) bool {
+	_, failed := capacity.Failed(capacity.CheckGuest(&claim.Before.Guest, seen.Guest, goal.Offering)...)
+	return !failed
+}
+
+// nextOnline decides while CloudStack says that the instance has its offering and the guest does not show it.
+func nextOnline(goal Goal, claim *Claim, seen Observation) Step {
+	check, _ := capacity.Failed(capacity.CheckGuest(&claim.Before.Guest, seen.Guest, goal.Offering)...)
+	if restarted(claim, seen) && hardwareChanged(claim, seen) {
+		return stopCheck(MoveOnline, "the guest's hardware changed after kubelet was restarted", check)
+	}
+	offline := seen.Guest.CPUsPresent > seen.Guest.CPUsOnline || seen.Guest.BlocksOffline > 0
+	excess := seen.Guest.CPUsOnline > goal.Offering.CPUs || seen.Guest.MemoryOnline() > roundUp(goal.Offering.MemoryMiB*capacity.MiB, seen.Guest.BlockSize)
+	switch {
+	case excess:
+		return stopCheck(MoveOnline, "the guest has more than the goal", check)
+	case offline && goal.NoOnline:
+		check.Observed += " (bringing them up is switched off)"
+		return wait(MoveOnline, check)
+	case offline:
+		return act(ActionOnline, check.String())
+	}
+	return wait(MoveOnline, check)
+}
+
+func roundUp(n, unit int64) int64 {
+	if unit <= 0 {
+		return n
+	}
+	return (n + unit - 1) / unit * unit
+}
+
+// nextNode decides once instance and guest have the goal: kubelet and the Node are left.
+func nextNode(goal Goal, claim *Claim, seen Observation) Step {
+	if restarted(claim, seen) && hardwareChanged(claim, seen) {
+		return stop(MoveVerify, capacity.LayerGuest, "the guest's hardware changed after kubelet was restarted",
+			fmt.Sprintf("%d CPUs and %d memory blocks online", claim.Restart.CPUsOnline, claim.Restart.BlocksOnline),
+			fmt.Sprintf("%d CPUs and %d memory blocks online", seen.Guest.CPUsOnline, seen.Guest.BlocksOnline))
+	}
+	if why := restartDue(claim, seen); why != "" {
+		if c := capacity.CheckRunning(seen.Guest); !c.OK {
+			return wait(MoveRestart, c)
+		}
+		return act(ActionRestart, why)
+	}
+	if c, failed := capacity.Failed(verification(goal, claim, seen)...); failed {
+		s := wait(MoveVerify, c)
+		if c.What == settledCheck {
+			s.Wake = goal.Settle - seen.Guest.KubeletAge()
+		}
+		return s
+	}
+	return act(ActionRelease, "verified")
+}
+
+// settledCheck is the name of capacity.CheckSettled's check: the one wait that ends by time alone.
+const settledCheck = "kubelet settled"
+
+// restarted tells whether the restart that the claim announces has happened: the guest runs the same boot, and
+// kubelet's InvocationID is no longer the one from before. Another boot makes the announcement void.
+func restarted(claim *Claim, seen Observation) bool {
+	r := claim.Restart
+	return r != nil && r.BootID == seen.Guest.BootID && r.InvocationID != seen.Guest.Kubelet.InvocationID
+}
+
+// hardwareChanged tells whether CPUs or memory blocks came or went since the restart was announced.
+func hardwareChanged(claim *Claim, seen Observation) bool {
+	return claim.Restart.CPUsOnline != seen.Guest.CPUsOnline || claim.Restart.BlocksOnline != seen.Guest.BlocksOnline
+}
+
+// restartDue says why kubelet must be restarted, or "" if it must not: because it was already, because this boot's kubelet
+// found the new hardware at its start, or because that can't be told yet.
+func restartDue(claim *Claim, seen Observation) string {
+	r := claim.Restart
+	check := capacity.CheckCapacity(seen.Guest, seen.Node)
+	switch {
+	case r != nil && r.BootID == seen.Guest.BootID && r.InvocationID == seen.Guest.Kubelet.InvocationID:
+		return "an announced restart has not happened"
+	case restarted(claim, seen), check.OK:
+		return ""
+	case claim.Before.Guest.BootID != seen.Guest.BootID && !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:
+		return "" // rebooted, and its kubelet has not posted yet: it may well have found everything
+	}
+	return check.String()
+}
+
+// verification lists all that must be true of kubelet and the Node before the node is given back, in the order in which it comes true.
+func verification(goal Goal, claim *Claim, seen Observation) []capacity.Check {
+	b := claim.Before
+	return []capacity.Check{
+		capacity.CheckRunning(seen.Guest),
+		capacity.CheckFresh(seen.Guest, seen.Node, freshness(claim, seen)),
+		checkBoot(seen),
+		capacity.CheckCapacity(seen.Guest, seen.Node),
+		capacity.CheckReady(seen.Node),
+		capacity.CheckAllocatable(b.Capacity, b.Allocatable, seen.Node),
+		capacity.CheckExtended(b.Allocatable, seen.Node),
+		checkKubepods(seen),
+		capacity.CheckSettled(seen.Guest, goal.Settle),
+	}
+}
+
+func freshness(claim *Claim, seen Observation) capacity.Freshness {
+	if !restarted(claim, seen) {
+		return capacity.Freshness{}
+	}
+	drift := seen.Guest.BootTime().Sub(claim.Restart.BootTime).Abs()
+	return capacity.Freshness{Before: claim.Restart.Heartbeat, Stepped: drift > clockStep}
+}
+
+// checkBoot tells whether the Node's status speaks of the boot that the guest is in.
+func checkBoot(seen Observation) capacity.Check {
+	return capacity.Check{Layer: capacity.LayerReadiness, What: "boot id in the Node's status",
+		OK: seen.Node.BootID == seen.Guest.BootID, Expected: seen.Guest.BootID, Observed: seen.Node.BootID}
+}
+
+// checkKubepods tells whether pods may use every online CPU: from Kubernetes 1.32 on kubelet pins the kubepods cgroup to the CPUs
+// that it found at its start. A guest where the figure can't be read (cgroup v1) passes.
+func checkKubepods(seen Observation) capacity.Check {
+	n := seen.Guest.KubepodsCPUs
+	return capacity.Check{Layer: capacity.LayerKubelet, What: "CPUs of the kubepods cgroup",
+		OK: n == 0 || n == seen.Guest.CPUsOnline, Expected: fmt.Sprint(seen.Guest.CPUsOnline), Observed: fmt.Sprint(n)}
+}
+
+// checkMarks tells whether the Node is free of other tools' marks and of a deletion.
+func checkMarks(n capacity.Node) capacity.Check {
+	c := capacity.Check{Layer: capacity.LayerSchedulability, What: "marks of other tools on the Node", OK: true, Expected: "none", Observed: "none"}
+	var found []string
+	if n.Deleting {
+		found = append(found, "metadata.deletionTimestamp")
+	}
+	for _, m := range n.Marks {
+		found = append(found, m.String())
+	}
+	if len(found) > 0 {
+		c.OK, c.Observed = false, strings.Join(found, ", ")
+	}
+	return c
+}

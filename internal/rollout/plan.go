@@ -1,0 +1,177 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Member is one node of a cluster as the planner gets it.
+type Member struct {
+	Seen  Observation
+	Claim *Claim
+}
+
+// Plan is the ordered list of everything that a rollout would do. `plan` prints it, `scale` walks it.
+type Plan struct {
+	ClusterID   string        `json:"clusterID"`
+	ClusterName string        `json:"clusterName"`
+	Goals       map[Role]Goal `json:"goals"`
+	Nodes       []NodePlan    `json:"nodes"`
+	Warnings    []string      `json:"warnings,omitempty"`
+}
+
+// NodePlan is what would be done on one node.
+type NodePlan struct {
+	Target Target `json:"target"`
+	Goal   Goal   `json:"goal"`
+	// Present is the instance's size now.
+	Present string        `json:"present"`
+	Moves   []PlannedMove `json:"moves"`
+	// Resumes names the run whose claim is on the Node already, empty where there is none.
+	Resumes  string    `json:"resumes,omitempty"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+}
+
+// PlannedMove is one move with the sentence that says it.
+type PlannedMove struct {
+	Move   Move   `json:"move"`
+	Action Action `json:"action,omitempty"` // empty for verify, which changes nothing
+	// Sentence says what is done, or waited for.
+	Sentence string `json:"sentence"`
+	// Why is what was seen that makes it necessary.
+	Why string `json:"why"`
+}
+
+// Changes reports whether any node would be changed.
+func (p Plan) Changes() bool {
+	return slices.ContainsFunc(p.Nodes, func(n NodePlan) bool { return len(n.Moves) > 0 })
+}
+
+// Refused returns the nodes that refuse to be started on.
+func (p Plan) Refused() []NodePlan {
+	var out []NodePlan
+	for _, n := range p.Nodes {
+		if len(n.Refusals) > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// NewPlan plans for all members whose role has a goal: nodes that carry a claim already come first, because only one node of a
+// cluster may be in work; then workers, then control-plane nodes, each in the order given.
+func NewPlan(clusterID, clusterName string, goals map[Role]Goal, members []Member) Plan {
+	p := Plan{ClusterID: clusterID, ClusterName: clusterName, Goals: goals}
+	for _, m := range ordered(members) {
+		if goal, ok := goals[m.Seen.Target.Role]; ok {
+			p.Nodes = append(p.Nodes, planNode(goal, m))
+		}
+	}
+	return p
+}
+
+func ordered(members []Member) []Member {
+	rank := func(m Member) int {
+		switch {
+		case m.Claim != nil:
+			return 0
+		case m.Seen.Target.Role == RoleControl:
+			return 2
+		}
+		return 1
+	}
+	out := slices.Clone(members)
+	slices.SortStableFunc(out, func(a, b Member) int { return rank(a) - rank(b) })
+	return out
+}
+
+// mostSteps bounds the walk through the ideal world: no node needs more than adopt, claim, resize, online, restart, release and a few waits.
+const mostSteps = 20
+
+// planNode walks Next through an ideal world in which every action does at once what it is meant to do. The plan is thus made by
+// the very function that the runner asks, and can't drift from it.
+func planNode(goal Goal, m Member) NodePlan {
+	np := NodePlan{Target: m.Seen.Target, Goal: goal, Present: m.Seen.Instance.Size()}
+	w := ideal{goal: goal, claim: m.Claim, seen: m.Seen}
+	if m.Claim != nil {
+		np.Resumes = m.Claim.Run
+		w.tenure = m.Claim.Tenure() // adopting a claim is bookkeeping, not a change of the cluster
+		w.claim = adopted(*m.Claim, w.tenure, m.Seen)
+	} else if lagging(goal, m.Seen) != "" {
+		np.Refusals = Refusals(goal, m.Seen)
+	}
+	for range mostSteps {
+		step := Next(goal, w.tenure, w.claim, w.seen)
+		switch step.Kind {
+		case KindDone:
+			return np
+		case KindStop:
+			if len(np.Refusals) == 0 {
+				f := step.Fault
+				np.Refusals = []Refusal{{Check: capacity.Check{Layer: f.Layer, What: f.Summary, Expected: f.Expected, Observed: f.Observed}, Remedy: f.Recover}}
+			}
+			np.Moves = nil
+			return np
+		case KindAct:
+			if step.Action == ActionRelease {
+				np.Moves = append(np.Moves, verifyMove(goal, w))
+			}
+			if step.Action != ActionNoteJob {
+				np.Moves = append(np.Moves, PlannedMove{Move: step.Move, Action: step.Action, Sentence: Sentence(step.Action, goal, w.claim, w.seen), Why: step.Why})
+			}
+			w.do(step.Action)
+		case KindWait:
+			w.pass(step)
+		}
+	}
+	np.Refusals = append(np.Refusals, Refusal{Check: capacity.Check{Layer: capacity.LayerPreflight, What: "plan", Expected: "an end", Observed: "none after " + fmt.Sprint(mostSteps) + " steps"},
+		Remedy: "This is a fault of trueup: please report it with the output of `trueup status -o json`"})
+	return np
+}
+
+func verifyMove(goal Goal, w ideal) PlannedMove {
+	return PlannedMove{Move: MoveVerify, Why: "a CloudStack record proves nothing about the Node",
+		Sentence: fmt.Sprintf("wait until Node %s is Ready with %d CPU and %d MiB in a status posted by the running kubelet, which must then have run for %s",
+			w.seen.Target.Name, goal.Offering.CPUs, w.seen.Guest.MemTotal/capacity.MiB, goal.Settle)}
+}
+
+// Sentence says in one sentence what an action does to the node that was seen.
+func Sentence(a Action, goal Goal, claim *Claim, seen Observation) string {
+	name := seen.Target.Name
+	switch a {
+	case ActionClaim:
+		return claimSentence(goal, seen)
+	case ActionAdopt:
+		return fmt.Sprintf("take over the claim on Node %s from run %s", name, claim.Run)
+	case ActionResize:
+		return fmt.Sprintf("scaleVirtualMachine %s (%s) from %s to %s", name, seen.Instance.ID, seen.Instance.OfferingName, goal.Offering)
+	case ActionNoteJob:
+		return fmt.Sprintf("note the resize job in the claim on Node %s", name)
+	case ActionOnline:
+		return fmt.Sprintf("bring up %d CPUs and %d memory blocks of %d MiB in the guest of %s",
+			seen.Guest.CPUsPresent-seen.Guest.CPUsOnline, seen.Guest.BlocksOffline, seen.Guest.BlockSize/capacity.MiB, name)
+	case ActionRestart:
+		return fmt.Sprintf("restart kubelet on %s, once", name)
+	default:
+		return releaseSentence(claim, seen)
+	}
+}
+
+func claimSentence(goal Goal, seen Observation) string {
+	switch {
+	case seen.Node.Unschedulable:
+		return fmt.Sprintf("record a claim on Node %s, which somebody has cordoned already and which stays cordoned", seen.Target.Name)
+	case !changesSize(goal, seen):
+		return fmt.Sprintf("record a claim on Node %s, without a cordon: neither CPU count nor memory changes", seen.Target.Name)
+	}
+	return fmt.Sprintf("cordon Node %s and record the claim, in one patch", seen.Target.Name)
+}
+
+func releaseSentence(claim *Claim, seen Observation) string {
+	if uncordon, _ := release(claim, seen); uncordon {
+		return fmt.Sprintf("uncordon Node %s and drop the claim, in one patch", seen.Target.Name)
+	}
+	return fmt.Sprintf("drop the claim on Node %s, and leave its schedulability as it is", seen.Target.Name)
+}

@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Refusal is a reason not to touch a node at all, found before any change.
+type Refusal struct {
+	Check capacity.Check
+	// Remedy says what a person can do about it.
+	Remedy string
+}
+
+// String prints the refusal for people.
+func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
+
+// Refusals lists every reason not to start on this node, the most fundamental first. None of them is about a node that is
+// already where it shall be.
+func Refusals(goal Goal, seen Observation) []Refusal {
+	all := append(identityRefusals(seen), schedulingRefusals(seen)...)
+	if !seen.Instance.AtOffering(goal.Offering) {
+		all = append(all, offeringRefusals(goal.Offering, seen.Instance)...)
+		all = append(all, hardwareRefusals(goal.Offering, seen)...)
+	}
+	all = append(all, managerRefusals(seen.Guest)...)
+	var out []Refusal
+	for _, r := range all {
+		if !r.Check.OK {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func preflight(what string, ok bool, expected, observed string) capacity.Check {
+	return capacity.Check{Layer: capacity.LayerPreflight, What: what, OK: ok, Expected: expected, Observed: observed}
+}
+
+// identityRefusals make sure that SSH, the Kubernetes API and CloudStack speak of one machine in one boot.
+func identityRefusals(seen Observation) []Refusal {
+	i, g, n := seen.Instance, seen.Guest, seen.Node
+	const other = "An SSH endpoint or the Node's name leads to another machine: check port forwarding rules and node names"
+	return []Refusal{
+		{preflight("DMI UUID of the guest reached by SSH", g.ProductUUID == i.ID, i.ID, g.ProductUUID), other},
+		{preflight("systemUUID of the Node", n.SystemUUID == i.ID, i.ID, n.SystemUUID), other},
+		{preflight("machine-id of Node and guest", n.MachineID == g.MachineID, g.MachineID, n.MachineID), other},
+		{preflight("boot id of Node and guest", n.BootID == g.BootID, g.BootID, n.BootID),
+			"kubelet has not posted since the last boot: see `systemctl status kubelet` on the node"},
+	}
+}
+
+func schedulingRefusals(seen Observation) []Refusal {
+	ready := capacity.CheckReady(seen.Node)
+	marks := checkMarks(seen.Node)
+	running := preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State)
+	return []Refusal{
+		{running, "Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"},
+		{ready, "A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
+		{marks, "Wait until that tool has finished with the node, or remove its mark if it was left over"},
+	}
+}
+
+// offeringRefusals are CloudStack's own rules for a live scale on KVM, as far as the VM and the offering show them.
+func offeringRefusals(goal capacity.Offering, i capacity.Instance) []Refusal {
+	shrinks := goal.CPUs < i.CPUs || goal.MemoryMiB < i.MemoryMiB || (goal.SpeedMHz > 0 && goal.SpeedMHz < i.SpeedMHz)
+	return []Refusal{
+		{preflight("kind of the offering", !goal.Custom, "fixed CPU and memory", "custom"),
+			"CKS refuses custom offerings: choose one with fixed CPU and memory"},
+		{preflight("size of the offering", !shrinks, "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
+			"CloudStack lets a running instance only grow: choose an offering with at least its present CPUs, CPU speed and memory"},
+		{preflight("dynamic scaling of the offering", goal.DynamicScaling, "dynamicscalingenabled true", "false"),
+			"Choose an offering with dynamic scaling enabled; CloudStack can't switch between such and other ones on a running instance"},
+		{preflight("dynamic scaling of the instance", i.DynamicallyScalable, "isdynamicallyscalable true", "false"),
+			"The flag is fixed at the start of a VM: it needs a dynamically scalable template and offering, the zone setting enable.dynamic.scale.vm, updateVirtualMachine, and a stop and start"},
+	}
+}
+
+func speed(size string, mhz int) string {
+	if mhz <= 0 {
+		return size
+	}
+	return fmt.Sprintf("%s / %d MHz", size, mhz)
+}
+
+// hardwareRefusals are the guest's rules: what the kernel would refuse although CloudStack reports success.
+func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
+	g := seen.Guest
+	growth := (goal.MemoryMiB - seen.Instance.MemoryMiB) * capacity.MiB
+	aligned := g.BlockSize > 0 && growth%g.BlockSize == 0
+	return []Refusal{
+		{preflight("memory growth", aligned || growth <= 0, fmt.Sprintf("a multiple of the guest's memory block, %d MiB", g.BlockSize/capacity.MiB), fmt.Sprintf("%d MiB", growth/capacity.MiB)),
+			"The guest's kernel refuses such a DIMM as a whole, and every later one too until a power cycle: choose an offering that differs by a multiple"},
+		{preflight("CPUs that the guest can ever have in this boot", g.CPUsPossible >= goal.CPUs, fmt.Sprintf("at least %d", goal.CPUs), fmt.Sprint(g.CPUsPossible)),
+			"The limit is fixed at boot: stop and start the instance on a CloudStack whose kvm.cpu.dynamic.scaling.capacity allows more"},
+	}
+}
+
+// managerRefusals: with a static policy kubelet compares its checkpoint with the machine and does not come back after a growth.
+func managerRefusals(g capacity.Guest) []Refusal {
+	const remedy = "With it kubelet refuses to start after the machine has grown, until the node is drained and its state file removed: resize this node by drain and restart instead"
+	return []Refusal{
+		{preflight("CPU manager policy of kubelet", dynamic(g.CPUManagerPolicy), "none", g.CPUManagerPolicy), remedy},
+		{preflight("memory manager policy of kubelet", dynamic(g.MemoryManagerPolicy), "None", g.MemoryManagerPolicy), remedy},
+	}
+}
+
+func dynamic(policy string) bool {
+	return policy == "" || policy == "none" || policy == "None"
+}

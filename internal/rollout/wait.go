@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// wait returns when it is time to look again: on a change of the Node where the wait is for the Node, at the time that the step
+// names, or after a pause that grows. When the move's bound has passed, what was waited for becomes the fault.
+func (w *walk) wait(ctx context.Context, step Step) error {
+	w.enter(step.Move)
+	w.tell(Event{Move: step.Move, Check: step.Check})
+	left := w.bound(step.Move) - w.Clock.Now().Sub(w.moveSince)
+	if left <= 0 {
+		return w.fail(ctx, w.overdue(step))
+	}
+	if w.stopped() {
+		return fmt.Errorf("%s: while waiting in the %s of %s: %w; to go on: %s", w.target.ClusterName, step.Move, w.target.Name, ErrInterrupted, recoverCommand(w.target, w.goal))
+	}
+	select {
+	case <-w.nodeChanged(ctx, step.Move):
+		return nil
+	case <-w.Clock.After(min(left, w.nextPause(step))):
+		return nil
+	case <-w.Stop:
+		return nil // the next look decides; wait then stops
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// nextPause is how long to wait without any event. For the Node there is a watch, so its timer is only a fallback and for kubelet's own
+// state; for CloudStack's jobs and the guest's hardware there is no event to be had.
+func (w *walk) nextPause(step Step) time.Duration {
+	if step.Wake > 0 && step.Check.What == settledCheck {
+		w.warm()
+		return step.Wake
+	}
+	w.pause = min(max(2*w.pause, firstPause), mostPause)
+	return w.pause
+}
+
+// nodeChanged is the Node's watch for moves that wait for the Node, else nil: a channel that never speaks.
+func (w *walk) nodeChanged(ctx context.Context, m Move) <-chan struct{} {
+	if m != MoveVerify {
+		return nil
+	}
+	if w.wakes == nil {
+		wakes, err := w.Nodes.Watch(ctx, w.target.Name)
+		if err != nil {
+			return nil // the timer still looks
+		}
+		w.wakes = wakes
+	}
+	return w.wakes
+}
+
+// warm opens the way into the next node's guest while this node's kubelet settles, so that it costs nothing later.
+func (w *walk) warm() {
+	if w.next == nil {
+		return
+	}
+	target := *w.next
+	w.next = nil
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), w.Limits.Effect)
+		defer cancel()
+		_, _ = w.Guests.Guest(ctx, target) // a failure shows itself when that node's turn comes
+	}()
+}
+
+func (w *walk) bound(m Move) time.Duration {
+	switch m {
+	case MoveResize:
+		return w.Limits.Resize
+	case MoveOnline:
+		return w.Limits.Online
+	case MoveRestart:
+		return w.Limits.Restart
+	case MoveVerify:
+		return w.Limits.Verify
+	default:
+		return w.Limits.Access
+	}
+}
+
+// overdue is the fault of a wait whose bound has passed.
+func (w *walk) overdue(step Step) *Fault {
+	return &Fault{Layer: step.Check.Layer, Move: step.Move, Expected: step.Check.Expected, Observed: step.Check.Observed, Since: w.moveSince,
+		Summary: fmt.Sprintf("%s: not within %s", step.Check.What, w.bound(step.Move))}
+}
+
+// accessFault is the fault of a look that failed for good.
+func (w *walk) accessFault(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	f := &Fault{Layer: capacity.LayerAccess, Move: w.move, Summary: "the node can't be read", Cause: err}
+	if errors.Is(err, ErrClaimUnreadable) {
+		f.Layer, f.Summary = capacity.LayerLock, "the Node carries a claim that this version of trueup can't read"
+	}
+	return w.complete(f)
+}
+
+// fail completes the fault, keeps it in the claim and in an Event on the Node, and returns it. A node that holds a claim stays as it is: cordoned, if the claim cordoned it.
+func (w *walk) fail(ctx context.Context, f *Fault) error {
+	f = w.complete(f)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Limits.Effect)
+	defer cancel()
+	if (f.Layer == capacity.LayerGuest || f.Layer == capacity.LayerKubelet || f.Move == MoveVerify) && w.guest != nil {
+		f.Details, _ = w.guest.Diagnose(ctx)
+	}
+	if w.claim != nil && f.Layer != capacity.LayerLock {
+		w.keepFault(ctx, f)
+	}
+	if w.seen.Node.Name != "" {
+		_ = w.Nodes.Record(ctx, NodeEvent{NodeName: w.seen.Node.Name, NodeUID: w.seen.Node.UID, Warning: true, Reason: "TrueupFault", Message: f.Error()})
+	}
+	return f
+}
+
+// complete fills in what every fault says.
+func (w *walk) complete(f *Fault) *Fault {
+	f.Cluster, f.Node = w.target.ClusterName, w.target.Name
+	if f.Since.IsZero() {
+		f.Since = w.Clock.Now()
+	}
+	if f.Recover == "" {
+		f.Recover = recoverCommand(w.target, w.goal)
+	}
+	return f
+}
