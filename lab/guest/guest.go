@@ -1,0 +1,188 @@
+// Package guest runs the lab's virtual machines: QEMU guests with a real kernel, systemd, OpenSSH, containerd and kubelet.
+//
+// Invariant: no two guests share an identity. VM UUID, machine-id and SSH host key are made for each, boot ids come from
+// its own cold boot; and what is plugged stays plugged and offline until somebody inside the guest brings it up.
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/cks-trueup/trueup/lab/process"
+)
+
+// Accelerator is what guests run under: software emulation, always. A /dev/kvm that opens need not be able to run a
+// guest (nested virtualisation: guests hung before their first line of output), and the lab is to behave alike everywhere.
+const Accelerator = "tcg,thread=multi"
+
+// Spec says what a guest shall be.
+type Spec struct {
+	Name     string // host name and Node name
+	VMID     string // the id in CloudStack, and the DMI UUID
+	Index    int    // place in the guest network: address 10.0.2.(16+Index), pods in 10.244.Index.0/24
+	ImageDir string // root.qcow2, vmlinuz, initrd
+
+	VCPUs        int // at boot
+	MaxVCPUs     int
+	MemoryMiB    int // at boot
+	MaxMemoryMiB int
+	DIMMSlots    int
+}
+
+// Address is the guest's address in its own network, where the lab's host is 10.0.2.2.
+func (s Spec) Address() string { return fmt.Sprintf("10.0.2.%d", 16+s.Index) }
+
+// Guest is a running virtual machine.
+type Guest struct {
+	QMP     *QMP
+	Process *process.Process
+
+	spec     Spec
+	identity *Identity
+	login    ssh.Signer
+	sshPort  int
+	console  string
+	plug     sync.Mutex // plugging reads what is there and then adds to it
+	ssh      sshClient
+}
+
+// Boot is what a guest is started with.
+type Boot struct {
+	Spec     Spec
+	Identity *Identity
+	Login    ssh.Signer // key of User
+	Seed     []byte     // see Seed
+}
+
+// Start boots a guest; its files go to dir. It returns as soon as QEMU runs.
+func Start(ctx context.Context, starter *process.Starter, dir string, boot Boot) (*Guest, error) {
+	spec := boot.Spec
+	if err := prepare(ctx, dir, spec, boot.Seed); err != nil {
+		return nil, err
+	}
+	ours, theirs, err := qmpPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	qemu, err := starter.Start("guest-"+spec.Name, arguments(dir, spec), theirs)
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	g := &Guest{Process: qemu, spec: spec, identity: boot.Identity, login: boot.Login, console: filepath.Join(dir, "console.log")}
+	if g.QMP, err = newQMP(ours); err == nil {
+		g.sshPort, err = g.forwardedPort()
+	}
+	if err != nil {
+		ours.Close()
+		qemu.Kill()
+		return nil, fmt.Errorf("guest %s: %w", spec.Name, errors.Join(err, qemu.Err()))
+	}
+	return g, nil
+}
+
+// prepare writes the seed and an overlay over the image, which stays untouched.
+func prepare(ctx context.Context, dir string, spec Spec, seed []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "seed.tar"), seed, 0o600); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2",
+		"-b", filepath.Join(spec.ImageDir, "root.qcow2"), filepath.Join(dir, "disk.qcow2")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("qemu-img create: %w: %s", err, out)
+	}
+	return nil
+}
+
+// arguments is the command line of QEMU. The kernel's options save boot time under emulation; tsc=reliable keeps the
+// guest from falling back to a slow clock.
+func arguments(dir string, s Spec) []string {
+	return []string{
+		"qemu-system-x86_64", "-name", s.Name, "-uuid", s.VMID,
+		"-machine", "q35", "-accel", Accelerator, "-cpu", "qemu64,-svm",
+		"-smp", fmt.Sprintf("%d,maxcpus=%d", s.VCPUs, s.MaxVCPUs),
+		"-m", fmt.Sprintf("%d,slots=%d,maxmem=%dM", s.MemoryMiB, s.DIMMSlots, s.MaxMemoryMiB),
+		"-kernel", filepath.Join(s.ImageDir, "vmlinuz"), "-initrd", filepath.Join(s.ImageDir, "initrd"),
+		"-append", "console=ttyS0 net.ifnames=0 quiet mitigations=off tsc=reliable no_timer_check nowatchdog",
+		"-drive", "if=none,id=root,format=qcow2,cache=unsafe,file=" + filepath.Join(dir, "disk.qcow2"),
+		"-device", "virtio-blk-pci,drive=root",
+		"-drive", "if=none,id=seed,format=raw,readonly=on,file=" + filepath.Join(dir, "seed.tar"),
+		"-device", "virtio-blk-pci,drive=seed",
+		// Port 0: the kernel chooses a free port while it binds, so nobody can take it first.
+		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:0-%s:22", s.Address()),
+		"-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
+		"-nodefaults", "-display", "none", "-serial", "file:" + filepath.Join(dir, "console.log"),
+		"-chardev", "socket,id=qmp,fd=3", "-mon", "chardev=qmp,mode=control",
+	}
+}
+
+// forwarding matches QEMU's table of forwarded ports: protocol, descriptor, host address, host port, guest address, guest port.
+var forwarding = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+22\s`)
+
+// forwardedPort asks QEMU which port the kernel chose. QMP has no command for it, only the human monitor has.
+func (g *Guest) forwardedPort() (int, error) {
+	var table string
+	if err := g.QMP.Execute("human-monitor-command", map[string]any{"command-line": "info usernet"}, &table); err != nil {
+		return 0, err
+	}
+	match := forwarding.FindStringSubmatch(table)
+	if match == nil {
+		return 0, fmt.Errorf("qemu lists no forwarded SSH port:\n%s", table)
+	}
+	return strconv.Atoi(match[1])
+}
+
+// Name is the guest's host name and Node name.
+func (g *Guest) Name() string { return g.spec.Name }
+
+// VMID is the guest's id in CloudStack.
+func (g *Guest) VMID() string { return g.spec.VMID }
+
+// Spec is what the guest was started as.
+func (g *Guest) Spec() Spec { return g.spec }
+
+// Identity is what makes the guest differ from others.
+func (g *Guest) Identity() *Identity { return g.identity }
+
+// SSHPort is the port of 127.0.0.1 that leads to the guest's SSH server.
+func (g *Guest) SSHPort() int { return g.sshPort }
+
+// Console is the path of what the guest wrote to its serial console.
+func (g *Guest) Console() string { return g.console }
+
+// shutdownGrace bounds an orderly shutdown: 1.6 s on a quiet machine.
+const shutdownGrace = 20 * time.Second
+
+// Stop presses the guest's power button and waits until QEMU has ended; a guest that does not react is killed.
+func (g *Guest) Stop(ctx context.Context) {
+	g.ssh.close()
+	if g.QMP.Execute("system_powerdown", nil, nil) == nil {
+		select {
+		case <-g.Process.Done():
+		case <-time.After(shutdownGrace):
+		case <-ctx.Done():
+		}
+	}
+	g.Kill()
+}
+
+// Kill ends the guest as a power cut does.
+func (g *Guest) Kill() {
+	g.ssh.close()
+	g.Process.Kill()
+	_ = g.QMP.Close()
+}

@@ -1,0 +1,105 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// User is the login that CKS nodes have; it may sudo without a password.
+const User = "cloud"
+
+// sshClient is one kept connection to a guest.
+type sshClient struct {
+	mu     sync.Mutex
+	client *ssh.Client
+}
+
+// Run runs a shell command in the guest as User and returns its standard output. The error carries standard error.
+// It is for the lab and its tests only, and shares no code with trueup's own SSH port.
+func (g *Guest) Run(ctx context.Context, command string) (string, error) {
+	client, err := g.dial(ctx)
+	if err != nil {
+		return "", fmt.Errorf("guest %s: ssh: %w", g.spec.Name, err)
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		g.ssh.close()
+		return "", fmt.Errorf("guest %s: ssh: %w", g.spec.Name, err)
+	}
+	defer session.Close()
+	stop := context.AfterFunc(ctx, func() { session.Close() })
+	defer stop()
+	var stdout, stderr bytes.Buffer
+	session.Stdout, session.Stderr = &stdout, &stderr
+	if err := session.Run(command); err != nil {
+		return stdout.String(), fmt.Errorf("guest %s: %q: %w: %s", g.spec.Name, command, errors.Join(ctx.Err(), err), &stderr)
+	}
+	return stdout.String(), nil
+}
+
+// dialAttempt bounds one attempt: while a guest boots, QEMU accepts the connection and nobody answers.
+const dialAttempt = 5 * time.Second
+
+// WaitSSH waits until the guest's SSH server lets User in.
+func (g *Guest) WaitSSH(ctx context.Context) error {
+	retry := time.NewTicker(250 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, dialAttempt)
+		_, err := g.dial(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-retry.C:
+		case <-g.Process.Done():
+			return g.Process.Err()
+		case <-ctx.Done():
+			return fmt.Errorf("guest %s: no SSH on 127.0.0.1:%d (console: %s): %w", g.spec.Name, g.sshPort, g.console, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
+	g.ssh.mu.Lock()
+	defer g.ssh.mu.Unlock()
+	if g.ssh.client != nil {
+		return g.ssh.client, nil
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(g.sshPort))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	c, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
+		User:            User,
+		Auth:            []ssh.AuthMethod{ssh.PublicKeys(g.login)},
+		HostKeyCallback: ssh.FixedHostKey(g.identity.HostKey),
+	})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	g.ssh.client = ssh.NewClient(c, channels, requests)
+	return g.ssh.client, nil
+}
+
+func (c *sshClient) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		_ = c.client.Close()
+		c.client = nil
+	}
+}
