@@ -1,0 +1,165 @@
+// Package preflight checks a whole cluster before a rollout is started on it. Each check has a name, evidence, and a remedy.
+//
+// Its invariant: what could not be found out is said to be unknown, and never counted as passed or failed. The checks of a single
+// node, which must hold again before every effect, are rollout.Refusals.
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// Verdict is the outcome of a check.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass    Verdict = "pass"
+	Fail    Verdict = "fail"
+	Unknown Verdict = "unknown" // the account may not read what the check needs
+)
+
+// Check is the outcome of one named check.
+type Check struct {
+	Name     string  `json:"name"`
+	Verdict  Verdict `json:"verdict"`
+	Evidence string  `json:"evidence"`         // what was seen
+	Remedy   string  `json:"remedy,omitempty"` // what a person can do about a failure
+}
+
+// String prints the check for people.
+func (c Check) String() string {
+	if c.Remedy == "" {
+		return c.Name + ": " + c.Evidence
+	}
+	return fmt.Sprintf("%s: %s. %s", c.Name, c.Evidence, c.Remedy)
+}
+
+// Cluster is what the checks look at.
+type Cluster struct {
+	Name string
+	// State and Type are CloudStack's words: Running, …; CloudManaged or ExternalManaged.
+	State, Type string
+	// Nodes is how many virtual machines have each role.
+	Nodes map[rollout.Role]int
+	// DynamicScaling is whether the zone lets running machines be scaled (enable.dynamic.scale.vm); nil if it can't be read.
+	DynamicScaling *bool
+	// Commands are the API commands that the account may use; nil if they can't be read.
+	Commands []string
+}
+
+// Checks runs every check of a live rollout with these goals.
+func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
+	out := []Check{managed(c), running(c)}
+	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+		if goal, ok := goals[role]; ok {
+			out = append(out, members(c, role, goal), fixed(role, goal))
+		}
+	}
+	return append(out, dynamicScaling(c), commands(c))
+}
+
+// Failures returns the checks that failed.
+func Failures(checks []Check) []Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Verdict != Fail })
+}
+
+func verdict(ok bool) Verdict {
+	if ok {
+		return Pass
+	}
+	return Fail
+}
+
+func managed(c Cluster) Check {
+	out := Check{Name: "cluster type", Verdict: verdict(c.Type == "CloudManaged" || c.Type == ""), Evidence: orUnknown(c.Type)}
+	if out.Verdict == Fail {
+		out.Remedy = "CloudStack neither scales such a cluster nor keeps a kubeconfig for it: change it with the tool that made it"
+	}
+	return out
+}
+
+func running(c Cluster) Check {
+	out := Check{Name: "cluster state", Verdict: verdict(c.State == "Running"), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
+	if out.Verdict == Fail {
+		out.Remedy = stateRemedy(c.State)
+	}
+	return out
+}
+
+// stateRemedy says what a state means for a live rollout, and what to wait for.
+func stateRemedy(state string) string {
+	switch state {
+	case "Alert":
+		return "CloudStack's own scanner returns a healthy cluster from Alert to Running within about a minute: try again when `trueup clusters` shows Running"
+	case "Scaling", "Upgrading", "Starting", "Stopping", "Importing", "RemovingNodes", "Recovering":
+		return "CloudStack is at work on it: try again when `trueup clusters` shows Running. If it stays so after a restart of the management server, an administrator must set its state"
+	case "Stopped", "ScalingStoppedCluster":
+		return "Nothing runs there that could be scaled live: start the cluster first (startKubernetesCluster)"
+	}
+	return "Only a Running cluster can be scaled live: try again when `trueup clusters` shows Running"
+}
+
+func members(c Cluster, role rollout.Role, goal capacity.Offering) Check {
+	n := c.Nodes[role]
+	out := Check{Name: string(role) + " nodes", Verdict: verdict(n > 0), Evidence: fmt.Sprintf("%d for the goal %s", n, goal)}
+	if n == 0 {
+		out.Remedy = fmt.Sprintf("Cluster %s has no dedicated %s nodes: leave out --%s", c.Name, role, role)
+	}
+	return out
+}
+
+func fixed(role rollout.Role, goal capacity.Offering) Check {
+	out := Check{Name: "offering for " + string(role), Verdict: verdict(!goal.Custom), Evidence: goal.String()}
+	if goal.Custom {
+		out.Evidence += ", a custom offering"
+		out.Remedy = "CKS refuses custom offerings: choose one with fixed CPU and memory"
+	}
+	return out
+}
+
+func dynamicScaling(c Cluster) Check {
+	out := Check{Name: "dynamic scaling in the zone", Verdict: Unknown, Evidence: "enable.dynamic.scale.vm can't be read with this account"}
+	if c.DynamicScaling != nil {
+		out.Verdict, out.Evidence = verdict(*c.DynamicScaling), fmt.Sprintf("enable.dynamic.scale.vm is %t", *c.DynamicScaling)
+	}
+	if out.Verdict == Fail {
+		out.Remedy = "An administrator must set enable.dynamic.scale.vm to true for the zone; machines started before need a stop and start"
+	}
+	return out
+}
+
+// needed are the commands without which no rollout can work.
+func needed() []string {
+	return []string{"listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"}
+}
+
+func commands(c Cluster) Check {
+	out := Check{Name: "permissions in CloudStack", Verdict: Unknown, Evidence: "listApis is not allowed for this account"}
+	if c.Commands == nil {
+		return out
+	}
+	var missing []string
+	for _, name := range needed() {
+		if !slices.ContainsFunc(c.Commands, func(have string) bool { return strings.EqualFold(have, name) }) {
+			missing = append(missing, name)
+		}
+	}
+	out.Verdict, out.Evidence = verdict(missing == nil), "all needed commands are allowed"
+	if missing != nil {
+		out.Evidence = "not allowed: " + strings.Join(missing, ", ")
+		out.Remedy = "Ask an administrator to allow them for the account's role"
+	}
+	return out
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

@@ -1,0 +1,143 @@
+// Package survey reads all four views of every node of a cluster at once, and changes nothing anywhere.
+//
+// Its invariant: what could not be read is said to be unreadable, with the reason, and never shown as a figure or as agreement.
+package survey
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// guestTimeout bounds the reading of one guest. A probe takes well under a second; the rest is for the SSH connection.
+const guestTimeout = 20 * time.Second
+
+// Member is one virtual machine of a cluster, as CloudStack lists it.
+type Member struct {
+	Role     rollout.Role
+	Instance capacity.Instance
+	Record   capacity.Record
+	// External is true for a node that was added to the cluster by hand.
+	External bool
+	// Doubt says why the role is not certain, empty if it is.
+	Doubt string
+}
+
+// Cluster is what CloudStack knows about a cluster.
+type Cluster struct {
+	ID, Name string
+	Members  []Member
+}
+
+// NodeLister lists all Nodes of the cluster.
+type NodeLister interface {
+	Nodes(ctx context.Context) ([]capacity.Node, error)
+}
+
+// Node is everything that was read about one node.
+type Node struct {
+	Target   rollout.Target   `json:"target"`
+	Views    capacity.Views   `json:"views"`
+	Drifts   []capacity.Drift `json:"drift"`
+	Claim    *rollout.Claim   `json:"claim,omitempty"`
+	External bool             `json:"external,omitempty"`
+	Problems []Problem        `json:"problems,omitempty"`
+}
+
+// Problem is a view that could not be read.
+type Problem struct {
+	View capacity.View `json:"view"`
+	Text string        `json:"text"`
+	Err  error         `json:"-"`
+}
+
+// Agrees reports whether every view of the node was read and none lags.
+func (n Node) Agrees() bool { return len(n.Drifts) == 0 && len(n.Problems) == 0 }
+
+// Observation returns the reading in the form in which the planner wants it.
+func (n Node) Observation() rollout.Observation {
+	o := rollout.Observation{Target: n.Target, Instance: n.Views.Instance}
+	if n.Views.Guest != nil {
+		o.Guest = *n.Views.Guest
+	}
+	if n.Views.Node != nil {
+		o.Node = *n.Views.Node
+	}
+	return o
+}
+
+// Read reads the Nodes in one list, and every guest at the same time. It fails only if ctx ends: what can't be read is a Problem of its node.
+func Read(ctx context.Context, c Cluster, guests rollout.Guests, lister NodeLister) ([]Node, error) {
+	out := make([]Node, len(c.Members))
+	for i, m := range c.Members {
+		out[i] = Node{External: m.External, Views: capacity.Views{Record: m.Record, Instance: m.Instance}, Target: rollout.Target{
+			ClusterID: c.ID, ClusterName: c.Name, Role: m.Role, Name: strings.ToLower(m.Instance.Name), InstanceID: m.Instance.ID}}
+	}
+	var g errgroup.Group
+	for i := range out {
+		g.Go(func() error { out[i].readGuest(ctx, guests); return nil })
+	}
+	nodes, err := lister.Nodes(ctx)
+	_ = g.Wait() // readers keep their errors as problems
+	for i := range out {
+		out[i].takeNode(nodes, err)
+		out[i].Drifts = out[i].Views.Drifts()
+		if d := c.Members[i].Doubt; d != "" {
+			out[i].problem(capacity.ViewRecord, fmt.Errorf("the role is not certain: %s", d))
+		}
+	}
+	return out, ctx.Err()
+}
+
+func (n *Node) readGuest(ctx context.Context, guests rollout.Guests) {
+	if !n.Views.Instance.Running() {
+		n.problem(capacity.ViewGuest, fmt.Errorf("the instance is %s", n.Views.Instance.State))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
+	defer cancel()
+	guest, err := guests.Guest(ctx, n.Target)
+	if err != nil {
+		n.problem(capacity.ViewGuest, err)
+		return
+	}
+	reading, err := guest.Probe(ctx)
+	if err != nil {
+		n.problem(capacity.ViewGuest, err)
+		return
+	}
+	n.Views.Guest = &reading
+}
+
+// takeNode finds the Kubernetes Node of this machine in the list: by name, as CKS names it. That it is the same machine is checked by identity before any change.
+func (n *Node) takeNode(nodes []capacity.Node, err error) {
+	if n.Target.Role == rollout.RoleEtcd {
+		return // a dedicated etcd machine is no Kubernetes Node
+	}
+	if err != nil {
+		n.problem(capacity.ViewNode, err)
+		return
+	}
+	for _, candidate := range nodes {
+		if candidate.Name != n.Target.Name {
+			continue
+		}
+		n.Views.Node = &candidate
+		n.Claim, err = rollout.DecodeClaim(candidate.Claim)
+		if err != nil {
+			n.problem(capacity.ViewNode, err)
+		}
+		return
+	}
+	n.problem(capacity.ViewNode, fmt.Errorf("node %s: %w in the cluster's %d Nodes", n.Target.Name, rollout.ErrNotFound, len(nodes)))
+}
+
+func (n *Node) problem(v capacity.View, err error) {
+	n.Problems = append(n.Problems, Problem{View: v, Text: err.Error(), Err: err})
+}
