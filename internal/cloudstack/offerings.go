@@ -1,0 +1,62 @@
+package cloudstack
+
+import (
+	"context"
+	"fmt"
+
+	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Offerings lists the compute offerings that the account may use, as CloudStack orders them.
+func (c *Client) Offerings(ctx context.Context) ([]capacity.Offering, error) {
+	return c.offerings(ctx, "")
+}
+
+// Offering finds a compute offering by id or name. If there is not exactly one, the error is a *LookupError.
+func (c *Client) Offering(ctx context.Context, nameOrID string) (capacity.Offering, error) {
+	list, err := c.Offerings(ctx)
+	if err != nil {
+		return capacity.Offering{}, err
+	}
+	return lookup("compute offering", nameOrID, list, func(o capacity.Offering) Candidate {
+		return Candidate{ID: o.ID, Name: o.Name, Note: o.Size()}
+	})
+}
+
+// offerings lists all offerings, or the one with the id.
+func (c *Client) offerings(ctx context.Context, id string) ([]capacity.Offering, error) {
+	list, err := all(func(p page) ([]*sdk.ServiceOffering, int, error) {
+		var reply *sdk.ListServiceOfferingsResponse
+		_, err := c.read(ctx, "listServiceOfferings", func(cs *sdk.CloudStackClient) (err error) {
+			params := cs.ServiceOffering.NewListServiceOfferingsParams()
+			params.SetListall(true)
+			if id != "" {
+				params.SetId(id)
+			}
+			p.apply(params)
+			reply, err = cs.ServiceOffering.ListServiceOfferings(params)
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		return reply.ServiceOfferings, reply.Count, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list compute offerings: %w", err)
+	}
+	out := make([]capacity.Offering, 0, len(list))
+	for _, o := range list {
+		out = append(out, offering(o))
+	}
+	return out, nil
+}
+
+func offering(o *sdk.ServiceOffering) capacity.Offering {
+	return capacity.Offering{
+		ID: o.Id, Name: o.Name, CPUs: o.Cpunumber, SpeedMHz: o.Cpuspeed, MemoryMiB: int64(o.Memory),
+		Custom: o.Iscustomized, DynamicScaling: o.Dynamicscalingenabled,
+	}
+}
