@@ -1,0 +1,65 @@
+# trueup. The two commands for a newcomer: `make demo` and `make test`.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+CACHE   := $(or $(TRUEUP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/trueup)
+LINT_VERSION := v2.15.0
+LINT    := $(CACHE)/tools/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+.PHONY: build
+build: ## compile the product to bin/trueup
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/trueup ./cmd/trueup
+
+.PHONY: deps
+deps: ## install the Debian packages that the lab and the tests need, if any is missing
+	lab/deps.sh
+
+.PHONY: kubernetes
+kubernetes: ## compile Kubernetes and etcd from source, once per version, into the cache
+	lab/kubernetes/build.sh >/dev/null
+
+.PHONY: test
+test: deps kubernetes vet unit integration lint ## everything that must pass before a change lands
+
+.PHONY: unit
+unit: kubernetes ## the main module's tests: rules, simulated nodes, a real API server, a real OpenSSH server
+	go test -count=1 -timeout 20m ./...
+
+.PHONY: race
+race: kubernetes ## the same with the race detector
+	go test -race -count=1 -timeout 40m ./...
+
+.PHONY: integration
+integration: deps kubernetes ## the lab's tests: real guests, real kubelets, the real binary
+	cd lab && go test -count=1 -timeout 40m ./...
+
+.PHONY: vet
+vet:
+	go vet ./...
+	cd lab && go vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## golangci-lint, compiled once into the cache
+	$(LINT) run ./...
+	cd lab && $(LINT) run --config ../.golangci.yml ./...
+
+$(LINT):
+	@echo "Compiling golangci-lint $(LINT_VERSION) once: about 2 minutes on 2 cores" >&2
+	GOBIN=$(dir $(LINT)) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: vuln
+vuln: ## govulncheck; needs access to the vulnerability database
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
+.PHONY: demo
+demo: deps kubernetes build ## a real cluster in software-emulated guests, scaled live before your eyes
+	lab/demo.sh
+
+.PHONY: bench
+bench: deps kubernetes build ## what trueup itself adds to a node, measured on the lab
+	cd lab && go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./...
+
+.PHONY: help
+help:
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/guest"
+	"github.com/cks-trueup/trueup/internal/kube"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// access holds the flags that say how to reach CloudStack, Kubernetes and the guests.
+type access struct {
+	url, apiKey, secretKeyFile, caFile, profile, configFile string
+	kubeconfig, kubeContext                                 string
+	sshKey, sshUser, knownHosts                             string
+}
+
+func (f *access) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "api-url", "", "CloudStack API `URL`; else $CLOUDSTACK_API_URL, else the profile")
+	flags.StringVar(&f.apiKey, "api-key", "", "CloudStack API `key`; else $CLOUDSTACK_API_KEY, else the profile")
+	flags.StringVar(&f.secretKeyFile, "secret-key-file", "", "`file` with the secret key; else $CLOUDSTACK_SECRET_KEY, else the profile")
+	flags.StringVar(&f.profile, "profile", "", "CloudMonkey `profile`; beats the environment")
+	flags.StringVar(&f.configFile, "cmk-config", "", "CloudMonkey's configuration `file`; else ~/.cmk/config")
+	flags.StringVar(&f.caFile, "ca-file", "", "PEM `file` with further authorities for the CloudStack API")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; else the one that CloudStack keeps")
+	flags.StringVar(&f.kubeContext, "kube-context", "", "`context` in that kubeconfig file")
+	flags.StringVar(&f.sshKey, "ssh-key", "", "private key `file` for the nodes; else $TRUEUP_SSH_KEY; the SSH agent is asked as well")
+	flags.StringVar(&f.sshUser, "ssh-user", "", "`user` on the nodes; else the VM detail controlNodeLoginUser, else cloud")
+	flags.StringVar(&f.knownHosts, "known-hosts", "", "`file` of host keys by VM id; else $TRUEUP_KNOWN_HOSTS, else ~/.config/trueup/known_hosts")
+}
+
+func (a *app) env(name string) string {
+	v, _ := a.Env(name)
+	return v
+}
+
+// cloudStack returns a client for the credentials that flags, environment and profile give.
+func (a *app) cloudStack() (*cloudstack.Client, error) {
+	f := a.access
+	creds, err := cloudstack.Resolve(cloudstack.Sources{URL: f.url, APIKey: f.apiKey, SecretKeyFile: f.secretKeyFile,
+		CAFile: f.caFile, Profile: f.profile, ConfigFile: f.configFile, Env: a.Env, Home: a.env("HOME")})
+	if err != nil {
+		return nil, withCode(ExitUsage, err)
+	}
+	client, err := cloudstack.New(creds, cloudstack.Options{UserAgent: "trueup/" + a.Version})
+	return client, withCode(ExitUsage, err)
+}
+
+// session is the open way to one cluster.
+type session struct {
+	cloudStack *cloudstack.Client
+	cluster    cloudstack.Cluster
+	guests     *guest.SSH
+	kube       *kube.Client
+	kubeErr    error // why there is no kube
+}
+
+// open finds the cluster and the ways to its guests and its API. A missing kubeconfig is kept in the session: status can do without.
+func (a *app) open(ctx context.Context, nameOrID string) (*session, error) {
+	client, err := a.cloudStack()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cloudStack: client}
+	s.cluster, err = client.Cluster(ctx, nameOrID)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	s.guests, err = a.guests(s)
+	if err != nil {
+		s.close()
+		return nil, withCode(ExitUsage, err)
+	}
+	s.kube, s.kubeErr = a.kube(ctx, s)
+	return s, nil
+}
+
+func (s *session) close() {
+	if s.guests != nil {
+		_ = s.guests.Close()
+	}
+	if s.kube != nil {
+		s.kube.Close()
+	}
+	s.cloudStack.Close()
+}
+
+func (a *app) kube(ctx context.Context, s *session) (*kube.Client, error) {
+	config, err := a.readKubeconfig(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting})
+}
+
+func (a *app) readKubeconfig(ctx context.Context, s *session) (kube.Kubeconfig, error) {
+	if a.access.kubeconfig != "" {
+		return kube.FromFile(a.access.kubeconfig, a.access.kubeContext)
+	}
+	data, err := s.cloudStack.Kubeconfig(ctx, s.cluster.ID)
+	if err != nil {
+		return kube.Kubeconfig{}, fmt.Errorf("no kubeconfig from CloudStack, name one with --kubeconfig: %w", err)
+	}
+	return kube.FromCloudStack(data)
+}
+
+func (a *app) tellWaiting(held *rollout.HeldError, atMost time.Duration) {
+	fmt.Fprintf(a.Err, "%s; watching for up to %s whether it is alive …\n", held, atMost)
+}
+
+func (a *app) guests(s *session) (*guest.SSH, error) {
+	return guest.New(guest.Config{
+		Resolve: (&endpoints{session: s, user: a.access.sshUser}).resolve, KnownHosts: a.knownHosts(),
+		KeyFile: first(a.access.sshKey, a.env("TRUEUP_SSH_KEY")), AgentSocket: a.env("SSH_AUTH_SOCK"),
+	})
+}
+
+func (a *app) knownHosts() string {
+	config := first(a.env("XDG_CONFIG_HOME"), filepath.Join(a.env("HOME"), ".config"))
+	return first(a.access.knownHosts, a.env("TRUEUP_KNOWN_HOSTS"), filepath.Join(config, "trueup", "known_hosts"))
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// endpointsAge is for how long CloudStack's answer about endpoints is used for further connections. CloudStack numbers ports
+// anew at each change of a cluster's size, so a later connection asks again.
+const endpointsAge = 10 * time.Second
+
+// loginUser is the user that CKS makes on its nodes where no VM detail says otherwise.
+const loginUser = "cloud"
+
+// endpoints resolves where a node's sshd answers. It asks CloudStack once for the whole cluster and again when that answer has aged.
+type endpoints struct {
+	session *session
+	user    string
+
+	mu    sync.Mutex
+	read  time.Time
+	known map[string]cloudstack.Endpoint
+}
+
+func (e *endpoints) resolve(ctx context.Context, t rollout.Target) (guest.Endpoint, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.read) > endpointsAge {
+		known, err := e.session.cloudStack.Endpoints(ctx, e.session.cluster)
+		if err != nil {
+			return guest.Endpoint{}, err
+		}
+		e.known, e.read = known, time.Now()
+	}
+	found, ok := e.known[t.InstanceID]
+	if !ok {
+		return guest.Endpoint{}, fmt.Errorf("%s: %w: neither a port forwarding rule to port 22 nor an address of its own in CloudStack", t.Name, rollout.ErrUnreachable)
+	}
+	return guest.Endpoint{Address: found.Address(), User: e.userOf(t)}, nil
+}
+
+func (e *endpoints) userOf(t rollout.Target) string {
+	for _, vm := range e.session.cluster.VMs {
+		if vm.Instance.ID == t.InstanceID {
+			return first(e.user, vm.Instance.LoginUser, loginUser)
+		}
+	}
+	return first(e.user, loginUser)
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// apiVersion is the version of everything that -o json and -o yaml print. Fields are only ever added within it.
+const apiVersion = rollout.Prefix + "/v1"
+
+// header begins every document for machines.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+func kind(name string) header { return header{APIVersion: apiVersion, Kind: name} }
+
+// addOutput adds the -o flag with the formats that a command knows.
+func addOutput(c *cobra.Command, into *string, formats ...string) {
+	c.Flags().StringVarP(into, "output", "o", formats[0], "output `format`: "+strings.Join(formats, ", "))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	check := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if !slices.Contains(formats, *into) {
+			return usageErrorf("unknown output format %q: it is one of %s", *into, strings.Join(formats, ", "))
+		}
+		if check != nil {
+			return check(c, args)
+		}
+		return nil
+	}
+}
+
+// printDocument prints a document as JSON or YAML.
+func printDocument(w io.Writer, format string, document any) error {
+	if format == "yaml" {
+		b, err := yaml.Marshal(document)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
+}
+
+// printTable prints rows under a heading, two spaces between columns.
+func printTable(w io.Writer, heading []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{heading}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// inputError gives an unknown or ambiguous name the exit code of bad input.
+func inputError(err error) error {
+	var lookup *cloudstack.LookupError
+	if errors.As(err, &lookup) {
+		return withCode(ExitUsage, err)
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/preflight"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// goalFlags are the flags that say what the nodes shall become.
+type goalFlags struct {
+	worker, control, etcd string
+	noOnline              bool
+	settle                time.Duration
+}
+
+func (g *goalFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&g.worker, "worker", "", "compute `offering` for the workers, by name or id")
+	c.Flags().StringVar(&g.control, "control", "", "compute `offering` for the control-plane nodes")
+	c.Flags().StringVar(&g.etcd, "etcd", "", "compute `offering` for dedicated etcd nodes")
+	c.Flags().BoolVar(&g.noOnline, "no-online", false, "do not bring up plugged CPUs and memory blocks in the guest, only verify that something else does")
+	c.Flags().DurationVar(&g.settle, "settle", rollout.DefaultSettle, "how long the restarted kubelet must run before its node is given back")
+}
+
+// planDocument is what `plan -o json` prints.
+type planDocument struct {
+	header
+	rollout.Plan
+	Preflight []preflight.Check `json:"preflight"`
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var goals goalFlags
+	var output string
+	c := &cobra.Command{
+		Use:   "plan CLUSTER --worker OFFERING [--control OFFERING]",
+		Short: "Print what scale would do, in order and with reasons; change nothing",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.open(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			doc, err := a.plan(c.Context(), s, goals)
+			if err != nil {
+				return err
+			}
+			if output == "json" || output == "yaml" {
+				if err := printDocument(a.Out, output, doc); err != nil {
+					return err
+				}
+			} else {
+				printPlan(a.Out, doc)
+			}
+			return doc.refusal()
+		},
+	}
+	goals.add(c)
+	addOutput(c, &output, "text", "json", "yaml")
+	return c
+}
+
+// plan surveys the cluster, checks it, and plans.
+func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocument, error) {
+	offerings, err := s.offerings(ctx, flags)
+	if err != nil {
+		return planDocument{}, err
+	}
+	facts, err := s.cloudStack.Facts(ctx, s.cluster)
+	if err != nil {
+		return planDocument{}, err
+	}
+	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(s.facts(facts), offerings)}
+	goals := map[rollout.Role]rollout.Goal{}
+	for role, o := range offerings {
+		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle}
+	}
+	doc.Plan = rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Goals: goals}
+	if len(preflight.Failures(doc.Preflight)) > 0 {
+		return doc, nil // the cluster as a whole is refused: its nodes need not be read
+	}
+	members, err := s.members(ctx, goals)
+	if err != nil {
+		return planDocument{}, err
+	}
+	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, goals, members)
+	return doc, nil
+}
+
+// offerings looks up the goals' offerings.
+func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.Role]capacity.Offering, error) {
+	out := map[rollout.Role]capacity.Offering{}
+	for _, g := range []struct {
+		role rollout.Role
+		name string
+	}{{rollout.RoleWorker, flags.worker}, {rollout.RoleControl, flags.control}, {rollout.RoleEtcd, flags.etcd}} {
+		if g.name == "" {
+			continue
+		}
+		o, err := s.cloudStack.Offering(ctx, g.name)
+		if err != nil {
+			return nil, inputError(err)
+		}
+		out[g.role] = o
+	}
+	if len(out) == 0 {
+		return nil, usageErrorf("no goal: name an offering with --worker or --control")
+	}
+	if flags.settle < 0 {
+		return nil, usageErrorf("--settle %s is negative", flags.settle)
+	}
+	return out, nil
+}
+
+// facts puts what CloudStack says about the cluster into preflight's terms.
+func (s *session) facts(f cloudstack.Facts) preflight.Cluster {
+	c := preflight.Cluster{Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
+	for _, vm := range s.cluster.VMs {
+		c.Nodes[vm.Role]++
+	}
+	known := false
+	for command, fact := range f.Permitted {
+		known = known || fact.Truth != cloudstack.Unknown
+		if fact.Truth == cloudstack.Yes {
+			c.Commands = append(c.Commands, command)
+		}
+	}
+	if !known {
+		c.Commands = nil
+	}
+	return c
+}
+
+func truth(t cloudstack.Truth) *bool {
+	yes := t == cloudstack.Yes
+	if t == cloudstack.Unknown {
+		return nil
+	}
+	return &yes
+}
+
+// members reads every node that has a goal. A node that can't be read in full can't be planned for.
+func (s *session) members(ctx context.Context, goals map[rollout.Role]rollout.Goal) ([]rollout.Member, error) {
+	if _, ok := goals[rollout.RoleEtcd]; ok {
+		return nil, usageErrorf("this version of trueup can't change dedicated etcd nodes yet: leave out --etcd")
+	}
+	if s.kube == nil {
+		return nil, fmt.Errorf("the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr)
+	}
+	nodes, err := s.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []rollout.Member
+	var errs []error
+	for _, n := range nodes {
+		if _, ok := goals[n.Target.Role]; !ok || n.External {
+			continue
+		}
+		for _, p := range n.Problems {
+			errs = append(errs, fmt.Errorf("%s: the %s could not be read: %w", n.Target.Name, p.View, p.Err))
+		}
+		members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
+	}
+	if len(errs) > 0 {
+		return nil, withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %w", errors.Join(errs...)))
+	}
+	return members, nil
+}
+
+// refusal is the error of a plan that may not be walked, nil if it may.
+func (d planDocument) refusal() error {
+	var reasons []string
+	for _, c := range preflight.Failures(d.Preflight) {
+		reasons = append(reasons, c.String())
+	}
+	for _, n := range d.Refused() {
+		for _, r := range n.Refusals {
+			reasons = append(reasons, n.Target.Name+": "+r.String())
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed: %s", strings.Join(reasons, "\n  ")))
+}
+
+func printPlan(w io.Writer, d planDocument) {
+	fmt.Fprintf(w, "Plan for cluster %s: %s.\n", d.ClusterName, goalText(d.Goals))
+	for _, c := range d.Preflight {
+		if c.Verdict == preflight.Unknown {
+			fmt.Fprintf(w, "Not checked: %s.\n", c)
+		}
+	}
+	for i, n := range d.Nodes {
+		printNodePlan(w, i+1, n)
+	}
+	for _, s := range d.Warnings {
+		fmt.Fprintln(w, "Warning:", s)
+	}
+	if len(d.Nodes) > 0 && !d.Changes() && len(d.Refused()) == 0 {
+		fmt.Fprintln(w, "\nNothing to do: all views of these nodes agree with the goal.")
+	}
+}
+
+func goalText(goals map[rollout.Role]rollout.Goal) string {
+	var parts []string
+	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+		if g, ok := goals[role]; ok {
+			parts = append(parts, fmt.Sprintf("%s to %s", role, g.Offering))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printNodePlan(w io.Writer, number int, n rollout.NodePlan) {
+	fmt.Fprintf(w, "\n%d. %s (%s, now %s)", number, n.Target.Name, n.Target.Role, n.Present)
+	switch {
+	case len(n.Refusals) > 0:
+		fmt.Fprintln(w, ": refused")
+	case len(n.Moves) == 0:
+		fmt.Fprintln(w, ": nothing to do")
+	case n.Resumes != "":
+		fmt.Fprintf(w, ", goes on where run %s ended\n", n.Resumes)
+	default:
+		fmt.Fprintln(w)
+	}
+	for _, m := range n.Moves {
+		fmt.Fprintf(w, "   %-8s %s\n", m.Move, m.Sentence)
+	}
+	if len(n.Moves) > 0 {
+		fmt.Fprintf(w, "   because  %s\n", n.Moves[0].Why)
+	}
+	for _, r := range n.Refusals {
+		fmt.Fprintf(w, "   - %s\n", r)
+	}
+}
