@@ -1,0 +1,104 @@
+package guest
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"fmt"
+	"strings"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// guest is one guest behind its link. It is a rollout.Guest.
+type guest struct {
+	link     *link
+	timeouts Timeouts
+}
+
+// The scripts. They are constants; Go has no embedded ones.
+var (
+	//go:embed scripts/probe.sh
+	probeScript string
+	//go:embed scripts/online.sh
+	onlineScript string
+	//go:embed scripts/restart.sh
+	restartScript string
+	//go:embed scripts/diagnose.sh
+	diagnoseScript string
+)
+
+// The bounds in the guest are longer than ours, which end first as long as the connection holds. A restart may have to wait
+// until systemd kills a kubelet that does not stop (DefaultTimeoutStopSec is 90 s).
+func probeCommand() command    { return command{"probe", probeScript, 60, 512 << 10} }
+func onlineCommand() command   { return command{"online", onlineScript, 120, 256 << 10} }
+func restartCommand() command  { return command{"restart", restartScript, 120, 4 << 10} }
+func diagnoseCommand() command { return command{"diagnose", diagnoseScript, 60, 128 << 10} }
+
+// Probe reads everything that the checks need, in one command.
+func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
+	lines, err := g.run(ctx, probeCommand(), g.timeouts.Probe, "")
+	if err != nil {
+		return capacity.Guest{}, err
+	}
+	reading, err := parseProbe(lines)
+	if err != nil {
+		return capacity.Guest{}, fmt.Errorf("%v: probe: %w", place{target: g.link.target}, err)
+	}
+	return reading, nil
+}
+
+// Online brings up every plugged CPU and memory block that is offline. It is safe to repeat. What the guest's kernel refused is
+// an *OnlineError.
+func (g *guest) Online(ctx context.Context) error {
+	lines, err := g.run(ctx, onlineCommand(), g.timeouts.Online, "")
+	if err != nil {
+		return err
+	}
+	refused, err := parseRefusals(lines)
+	if err != nil {
+		return fmt.Errorf("%v: online: %w", place{target: g.link.target}, err)
+	}
+	if len(refused) > 0 {
+		return &OnlineError{Node: g.link.target.Name, Refused: refused}
+	}
+	return nil
+}
+
+// RestartKubelet restarts kubelet if and only if its InvocationID is still the one given, under a guest-wide lock.
+// An error that is not rollout.ErrUnreachable or rollout.ErrDenied is systemd's: the restart was asked for and failed.
+//
+// The comparison and the restart are two requests to systemd: a kubelet that crashes and is started again by systemd in the
+// milliseconds between them is restarted once more. systemd has no conditional restart that would close that gap.
+func (g *guest) RestartKubelet(ctx context.Context, invocationID string) (rollout.RestartResult, error) {
+	if !isHex32(invocationID) {
+		return 0, fmt.Errorf("restart: %q is not an InvocationID (32 lower-case hexadecimal digits): nothing was done", invocationID)
+	}
+	lines, err := g.run(ctx, restartCommand(), g.timeouts.Restart, invocationID+"\n")
+	if err != nil {
+		return 0, err
+	}
+	result, err := parseRestart(lines)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v: restart: %w", rollout.ErrUnreachable, place{target: g.link.target}, err)
+	}
+	return result, nil
+}
+
+// Diagnose collects the lines that tell a person why, each with its source in front. Best effort.
+func (g *guest) Diagnose(ctx context.Context) ([]string, error) {
+	lines, err := g.run(ctx, diagnoseCommand(), g.timeouts.Diagnose, "")
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range lines {
+		source, text, _ := strings.Cut(line, "=")
+		lines[i] = source + ": " + strings.TrimSpace(printable(text))
+	}
+	return lines, nil
+}
+
+// isHex32 reports whether id is 32 lower-case hexadecimal digits, as machine ids and invocation ids are.
+func isHex32(id string) bool {
+	return len(id) == 32 && strings.Trim(id, "0123456789abcdef") == ""
+}

@@ -1,0 +1,17 @@
+# Runs in a mount namespace of its own: puts the test's tree in the place of what the scripts read and write, then becomes sshd.
+# usage: unshare -m sh enter.sh TREE CONFIG
+set -e
+mount --make-rprivate /
+for file in meminfo uptime timer_list sys/kernel/random/boot_id; do
+	mount --bind "$1/proc/$file" "/proc/$file"
+done
+for file in "$1"/readonly/*; do
+	[ -e "$file" ] || continue
+	read -r name <"$file"
+	mount --bind "$1/$name" "$1/$name"
+	mount -o remount,ro,bind "$1/$name"
+done
+for dir in sys etc var run; do
+	mount --rbind "$1/$dir" "/$dir"
+done
+exec /usr/sbin/sshd -i -e -f "$2"
