@@ -64,8 +64,8 @@ func CheckGuestBlocks(g Guest, goal Offering) Check {
 		c.Expected, c.Observed = "a memory block size", "none"
 		return c
 	}
-	want := (goal.MemoryMiB*MiB + g.BlockSize - 1) / g.BlockSize
-	c.OK = int64(g.BlocksOnline) == want
+	want := g.wholeBlocks(goal.MemoryMiB*MiB) / g.BlockSize
+	c.OK = want > 0 && int64(g.BlocksOnline) == want
 	c.Expected = fmt.Sprintf("%d x %d MiB online", want, g.BlockSize/MiB)
 	c.Observed = fmt.Sprintf("%d x %d MiB online", g.BlocksOnline, g.BlockSize/MiB)
 	if g.BlocksOffline > 0 {
@@ -95,11 +95,11 @@ func CheckMemTotal(before *Guest, g Guest, goal Offering) Check {
 	goalBytes := goal.MemoryMiB * MiB
 	low, high := goalBytes-memTotalShortfall(goalBytes), goalBytes
 	if before != nil && before.BootID == g.BootID {
-		growth := goalBytes - before.MemoryOnline()
+		growth := g.wholeBlocks(goalBytes) - before.MemoryOnline()
 		low = before.MemTotal + growth - growth/memmapShare - memTotalSlack
 		high = before.MemTotal + growth + memTotalSlack
 	}
-	c.OK = low <= g.MemTotal && g.MemTotal <= high
+	c.OK = g.MemTotal > 0 && low <= g.MemTotal && g.MemTotal <= high
 	c.Expected = fmt.Sprintf("%d to %d kB", low/1024, high/1024)
 	return c
 }
@@ -115,10 +115,11 @@ const capacitySlack = 16 * MiB
 
 // CheckCapacity compares the Node's capacity with the guest: CPUs equal to the online count, memory equal to MemTotal within 16 MiB.
 func CheckCapacity(g Guest, n Node) Check {
+	read := g.CPUsOnline > 0 && g.MemTotal > 0 // two views that were not read do not agree
 	diff := n.Memory() - g.MemTotal
 	return Check{
 		Layer: LayerCapacity, What: "capacity of the Node",
-		OK:       n.CPUs() == int64(g.CPUsOnline)*1000 && -capacitySlack <= diff && diff <= capacitySlack,
+		OK:       read && n.CPUs() == int64(g.CPUsOnline)*1000 && -capacitySlack <= diff && diff <= capacitySlack,
 		Expected: fmt.Sprintf("%d CPU / %d MiB", g.CPUsOnline, g.MemTotal/MiB),
 		Observed: n.Size(),
 	}
@@ -137,7 +138,7 @@ type Freshness struct {
 func CheckFresh(g Guest, n Node, f Freshness) Check {
 	start := g.KubeletStart()
 	beat := n.Ready.Heartbeat
-	ok := !beat.IsZero() && !beat.Equal(f.Before) && (f.Stepped || !beat.Before(start))
+	ok := !g.Clock.IsZero() && !beat.IsZero() && !beat.Equal(f.Before) && (f.Stepped || !beat.Before(start))
 	return Check{
 		Layer: LayerReadiness, What: "status posted by the running kubelet",
 		OK:       ok,

@@ -60,15 +60,21 @@ func hugePages(r Resources) int64 {
 // or did not grow with a capacity that grew. A restart applies pending configuration, and reservations may be percentages, so
 // a changed difference is no failure: see AllocatableWarning.
 func CheckAllocatable(capacityBefore, allocatableBefore Resources, n Node) Check {
-	c := Check{Layer: LayerAllocatable, What: "allocatable of the Node", OK: true, Expected: "above " + sizes(allocatableBefore), Observed: n.AllocatableSize()}
+	c := Check{Layer: LayerAllocatable, What: "allocatable of the Node", OK: true, Expected: "at most the capacity, " + n.Size(), Observed: n.AllocatableSize()}
 	for _, name := range []string{"cpu", "memory"} {
-		have, total := n.Allocatable[name], n.Capacity[name]
+		have, read := n.Allocatable[name]
+		if !read {
+			c.OK, c.Observed = false, "no figure for "+name
+			return c
+		}
+		total := n.Capacity[name]
 		if have.Cmp(total) > 0 {
-			c.OK, c.Expected = false, "at most the capacity, "+n.Size()
+			c.OK = false
 			return c
 		}
 		if grew(capacityBefore, n.Capacity, name) && !grew(allocatableBefore, n.Allocatable, name) {
-			c.OK = false
+			c.OK, c.Expected = false, fmt.Sprintf("more %s than %s, as the capacity grew", name, sizes(allocatableBefore))
+			return c
 		}
 	}
 	return c

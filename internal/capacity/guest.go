@@ -63,6 +63,19 @@ func (g Guest) MemoryOnline() int64 { return int64(g.BlocksOnline) * g.BlockSize
 // MemoryPresent is the memory in all plugged blocks, online or not, in bytes.
 func (g Guest) MemoryPresent() int64 { return int64(g.BlocksOnline+g.BlocksOffline) * g.BlockSize }
 
+// wholeBlocks rounds bytes up to whole memory blocks: the firmware's last block may be filled in part.
+func (g Guest) wholeBlocks(bytes int64) int64 {
+	if g.BlockSize <= 0 {
+		return bytes
+	}
+	return (bytes + g.BlockSize - 1) / g.BlockSize * g.BlockSize
+}
+
+// Excess reports whether more CPUs or memory blocks are plugged, online or not, than the offering gives.
+func (g Guest) Excess(o Offering) bool {
+	return g.CPUsPresent > o.CPUs || g.CPUsOnline > o.CPUs || g.MemoryPresent() > g.wholeBlocks(o.MemoryMiB*MiB)
+}
+
 // KubeletStart is when the present kubelet process was started, by the guest's wall clock, cut to the second as
 // the Node's heartbeats are. Computed from monotonic stamps: systemd's localised ones are never parsed.
 func (g Guest) KubeletStart() time.Time {
