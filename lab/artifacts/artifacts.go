@@ -73,3 +73,12 @@ func sourceDir() (string, error) {
 		}
 	}
 }
+
+// CacheDir is trueup's cache folder, as the build scripts know it.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("TRUEUP_CACHE"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "trueup"), err
+}

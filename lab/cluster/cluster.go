@@ -34,6 +34,7 @@ type Lab struct {
 	Plane   *control.Plane
 	Kube    *kubernetes.Clientset // an administrator's
 	Nodes   []*Node
+	Cloud   *Cloud
 
 	folder   *folder
 	starter  *process.Starter
@@ -45,6 +46,14 @@ type Lab struct {
 type Node struct {
 	*guest.Guest
 	Control bool
+}
+
+// Role is control or worker.
+func (n *Node) Role() string {
+	if n.Control {
+		return "control"
+	}
+	return "worker"
 }
 
 // Up brings a lab up and returns when all its Nodes are Ready. If it fails, nothing is left but an error.
@@ -95,7 +104,17 @@ func (l *Lab) up(ctx context.Context) (err error) {
 	if err := l.waitNodes(ctx); err != nil {
 		return err
 	}
-	return l.startPods(ctx)
+	if err := l.startPods(ctx); err != nil {
+		return err
+	}
+	if err := l.startCloud(); err != nil {
+		return err
+	}
+	if err := l.writeDescription(); err != nil {
+		return err
+	}
+	l.progress.say(upLine)
+	return nil
 }
 
 // waitNodes waits for every guest at once; the first that fails ends the others' wait.
@@ -119,6 +138,9 @@ func (l *Lab) waitNodes(ctx context.Context) error {
 
 // Down ends everything and removes the folder. It may be called once.
 func (l *Lab) Down(ctx context.Context) error {
+	if l.Cloud != nil {
+		l.Cloud.close()
+	}
 	var group sync.WaitGroup
 	for _, node := range l.Nodes {
 		group.Go(func() { node.Kill() })

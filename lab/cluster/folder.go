@@ -48,12 +48,26 @@ func holdFolder(ctx context.Context, path string) (*folder, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
+	if stale(lock) {
+		lock.Close()
+		return holdFolder(ctx, path)
+	}
 	f := &folder{path: path, lock: lock}
-	if err := f.clean(ctx); err != nil {
+	if err := errors.Join(f.clean(ctx), f.writePID()); err != nil {
 		lock.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// stale says that the lock's file was removed by its former holder after it was opened here: it guards nothing any more.
+func stale(lock *os.File) bool {
+	mine, err := lock.Stat()
+	if err != nil {
+		return true
+	}
+	there, err := os.Stat(lock.Name())
+	return err != nil || !os.SameFile(mine, there)
 }
 
 // claimable makes sure that emptying the folder can't destroy what no lab made.
@@ -97,7 +111,10 @@ func (f *folder) release(ctx context.Context) error {
 	if err := f.clean(ctx); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(f.lock.Name()), os.Remove(f.path))
+	if err := os.Remove(f.lock.Name()); err != nil {
+		return err
+	}
+	return os.Remove(f.path)
 }
 
 // Held says whether a living process holds a lab in the folder.

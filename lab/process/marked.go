@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -98,4 +99,17 @@ func waitUnmarked(ctx context.Context, dir string) error {
 			return errors.Join(ctx.Err(), fmt.Errorf("programs of the lab in %s still run after SIGKILL: %v", dir, pids))
 		}
 	}
+}
+
+// Terminate sends SIGTERM to the process if it carries the mark of the lab in folder dir.
+func Terminate(pid int, dir string) error {
+	held, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	if !isMarked(pid, dir) {
+		return fmt.Errorf("process %d is not of the lab in %s: it was left alone", pid, dir)
+	}
+	return held.Signal(syscall.SIGTERM)
 }
