@@ -155,6 +155,9 @@ func (m *Model) perform(x *exchange, at place) answer {
 	if err != nil {
 		return m.failure(x.command, err)
 	}
+	if err := m.checkMethod(x); err != nil {
+		return m.failure(x.command, err)
+	}
 	if f, ok := takeFault[Refuse](m, at); ok {
 		return m.failure(x.command, apiErrorf(f.Code, "%s", f.Text))
 	}
@@ -176,22 +179,22 @@ func (m *Model) run(c *call) answer {
 	return m.json(http.StatusOK, c.command.lower()+"response", payload)
 }
 
-// identify refuses a call whose sender is unknown, and an HTTP method that doesn't fit the command.
+// identify refuses a call whose sender is unknown. Only calls over HTTP must prove who they are.
 func (m *Model) identify(x *exchange) *APIError {
-	if !x.signed {
-		if x.account == nil {
-			return errUnauthorized()
-		}
-		return nil
+	switch {
+	case x.signed:
+		return m.verify(x.account, x.raw)
+	case x.account == nil:
+		return errUnauthorized()
 	}
-	if err := m.verify(x.account, x.raw); err != nil {
-		return err
-	}
-	return m.checkMethod(x)
+	return nil
 }
 
+// checkMethod refuses an HTTP method that doesn't fit the command.
 func (m *Model) checkMethod(x *exchange) *APIError {
 	switch {
+	case !x.signed:
+		return nil
 	case x.method != http.MethodGet && x.method != http.MethodPost:
 		return apiErrorf(CodeMethodNotAllowed, "Method %s is not allowed for the API", x.method)
 	case x.method == http.MethodGet && mutates(x.command) && m.settingBool(SettingEnforcePost, ""):

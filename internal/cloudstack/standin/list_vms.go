@@ -76,7 +76,8 @@ func (m *Model) vmJSON(real *VM, admin bool) vmJSON {
 	}
 	m.nameVM(&out, vm, admin)
 	if j := m.pendingJob(vm.ID); j != nil {
-		out.JobID, out.JobStatus = j.ID, &j.Status
+		status := j.Status
+		out.JobID, out.JobStatus = j.ID, &status
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package standin
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // find returns the object of the list with that id, or nil.
 func find[T any](list []*T, id string, idOf func(*T) string) *T {
@@ -64,7 +67,9 @@ func (m *Model) VM(id string) (VM, bool) {
 	if vm == nil {
 		return VM{}, false
 	}
-	return *vm, true
+	out := *vm
+	out.Details, out.NICs = maps.Clone(vm.Details), slices.Clone(vm.NICs)
+	return out, true
 }
 
 // Cluster returns a copy of the cluster record, and whether there is one.

@@ -113,7 +113,11 @@ func (r *resize) check() {
 	if r.disturbedAt(BeforeAgent) {
 		return
 	}
-	r.agent(r.plugMemory, func() { r.agent(r.raiseCPUs, r.report) })
+	r.agent(r.plugMemory, func() {
+		if !r.disturbedAt(AfterMemory) {
+			r.agent(r.raiseCPUs, r.report)
+		}
+	})
 }
 
 // report is the agent's success on its way into the record.
