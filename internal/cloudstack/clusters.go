@@ -112,6 +112,10 @@ func (c *Client) Kubeconfig(ctx context.Context, clusterID string) ([]byte, erro
 		reply, err = cs.Kubernetes.GetKubernetesClusterConfig(params)
 		return err
 	})
+	var answer *APIError
+	if errors.As(err, &answer) && answer.Code == codeInternal {
+		return nil, fmt.Errorf("kubeconfig of cluster %s (CloudStack keeps none of clusters that it did not start; give one with --kubeconfig): %w", clusterID, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig of cluster %s: %w", clusterID, err)
 	}

@@ -128,14 +128,15 @@ func (c *Client) templateFlags(ctx context.Context, cluster Cluster) map[string]
 		}
 	}
 	for id := range out {
-		for _, filter := range []string{"executable", "all"} {
-			fact, found := c.templateFlag(ctx, id, filter)
-			if found || fact.Source != "" {
-				out[id] = fact
+		fact, found := c.templateFlag(ctx, id, "executable")
+		if !found && fact.Source == "" {
+			// Ordinary accounts are refused this filter, which tells nothing new: the template is not shown to them.
+			if system, shown := c.templateFlag(ctx, id, "all"); shown {
+				fact = system
 			}
-			if found {
-				break
-			}
+		}
+		if fact.Source != "" {
+			out[id] = fact
 		}
 	}
 	return out

@@ -11,10 +11,6 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// recentJob is how far back FindJob takes a finished job for the one that is looked for. It outlasts the life of a resize
-// request (60 s) and the job itself, and is short enough not to mistake the job of an earlier rollout for it.
-const recentJob = 15 * time.Minute
-
 // Resize starts scaleVirtualMachine and returns the job's id without waiting for the job. The request is sent once and can't
 // be accepted after expires (CloudStack's clock).
 //
@@ -85,7 +81,7 @@ func (c *Client) job(ctx context.Context, id string) (job, error) {
 const jobCancelled = 3
 
 func (j job) rollout() (rollout.Job, error) {
-	out := rollout.Job{ID: j.ID, Status: rollout.JobStatus(j.Status)}
+	out := rollout.Job{ID: j.ID, Status: rollout.JobStatus(j.Status), Created: parseTime(j.Created)}
 	switch j.Status {
 	case number(rollout.JobPending), number(rollout.JobSucceeded):
 		return out, nil
@@ -121,10 +117,11 @@ func (j job) resize() bool {
 	return strings.HasPrefix(class, resizeClass)
 }
 
-// FindJob looks for a resize job of the VM whose id was lost: the one that is pending, else the youngest that started within
-// the last 15 minutes. rollout.ErrNotFound if there is none, or if the account may not list jobs.
+// FindJob looks for a resize job of the VM whose id was lost: the one that is pending, else the youngest. Whether a finished
+// one is that which was lost, or one of an earlier rollout, is for the caller to judge by its Created.
+// rollout.ErrNotFound if CloudStack knows none (it forgets finished ones after a day), or if the account may not list jobs.
 func (c *Client) FindJob(ctx context.Context, instanceID string) (rollout.Job, error) {
-	m, served, err := c.machine(ctx, instanceID)
+	m, _, err := c.machine(ctx, instanceID)
 	if err != nil {
 		return rollout.Job{}, err
 	}
@@ -137,11 +134,11 @@ func (c *Client) FindJob(ctx context.Context, instanceID string) (rollout.Job, e
 			return rollout.Job{}, err
 		}
 	}
-	return c.listedJob(ctx, instanceID, served.Add(-recentJob))
+	return c.listedJob(ctx, instanceID)
 }
 
 // listedJob looks for the job among those that the account may see.
-func (c *Client) listedJob(ctx context.Context, instanceID string, since time.Time) (rollout.Job, error) {
+func (c *Client) listedJob(ctx context.Context, instanceID string) (rollout.Job, error) {
 	none := fmt.Errorf("a resize job of instance %s: %w", instanceID, rollout.ErrNotFound)
 	jobs, err := c.jobs(ctx)
 	if errors.Is(err, rollout.ErrDenied) {
@@ -152,7 +149,7 @@ func (c *Client) listedJob(ctx context.Context, instanceID string, since time.Ti
 	}
 	var found *job
 	for i := range jobs {
-		if j := &jobs[i]; j.InstanceID == instanceID && j.resize() && j.candidate(since) && j.better(found) {
+		if j := &jobs[i]; j.InstanceID == instanceID && j.resize() && j.better(found) {
 			found = j
 		}
 	}
@@ -162,7 +159,7 @@ func (c *Client) listedJob(ctx context.Context, instanceID string, since time.Ti
 	return found.rollout()
 }
 
-// jobs lists the resize jobs, of any VM, that CloudStack still knows: it forgets finished ones after a day.
+// jobs lists the resize jobs, of any VM, that CloudStack still knows.
 func (c *Client) jobs(ctx context.Context) ([]job, error) {
 	return all(func(p page) ([]job, int, error) {
 		params := map[string]string{"listall": "true", "keyword": resizeClass}
@@ -178,29 +175,21 @@ func (c *Client) jobs(ctx context.Context) ([]job, error) {
 
 func (j *job) pending() bool { return j.Status == number(rollout.JobPending) }
 
-// candidate: a pending job always counts, a finished one only if it is known to be young.
-func (j *job) candidate(since time.Time) bool {
-	return j.pending() || j.created().After(since)
-}
-
 // better prefers a pending job, then the younger one.
 func (j *job) better(than *job) bool {
 	if than == nil || j.pending() != than.pending() {
 		return than == nil || j.pending()
 	}
-	return j.created().After(than.created())
+	return parseTime(j.Created).After(parseTime(than.Created))
 }
 
-// created is zero where CloudStack sent no time that can be read.
-func (j *job) created() time.Time { return parseTime(j.Created) }
-
-// parseTime reads CloudStack's times, 2022-04-18T06:21:58+0000, which are not RFC 3339.
+// parseTime reads CloudStack's times, 2022-04-18T06:21:58+0000, which are not RFC 3339. Zero: there is none that can be read.
 func parseTime(text string) time.Time {
 	t, err := time.Parse("2006-01-02T15:04:05-0700", text)
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return t.UTC()
 }
 
 // unknownID: CloudStack says 431 about an id that does not exist (and about other wrong parameters, which trueup does not send).
