@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -64,10 +66,20 @@ func (c *Client) classifyStatus(what call, status apierrors.APIStatus, err error
 			what, rollout.ErrDenied, what.verb, what.resource, err)
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%s: %w: %w", what, rollout.ErrNotFound, err)
-	case code == http.StatusConflict:
+	case code == http.StatusConflict, isAnother(status):
 		return fmt.Errorf("%s: %w: %w", what, rollout.ErrConflict, err)
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return fmt.Errorf("%s: %w at %s: %w", what, rollout.ErrUnreachable, c.server, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isAnother reports whether a patch was refused because its uid is another object's: the API server
+// checks this precondition as a change of an immutable field, not as a conflict.
+func isAnother(status apierrors.APIStatus) bool {
+	details := status.Status().Details
+	if details == nil {
+		return false
+	}
+	return slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -143,7 +144,7 @@ func makeNode(t *testing.T, edit ...func(*corev1.Node)) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := nodes.Delete(context.Background(), created.Name, metav1.DeleteOptions{}); err != nil {
+		if err := nodes.Delete(context.Background(), created.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Errorf("remove the test's Node: %v", err)
 		}
 	})
