@@ -46,7 +46,7 @@ func newMachine(t *testing.T) *machine {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(t, err)
 	m := &machine{t: t, tree: t.TempDir(), listener: listener}
-	must(t, os.Chmod(m.tree, 0o755))
+	must(t, os.Chmod(filepath.Dir(m.tree), 0o755)) // the guest's users must get there
 	m.layOut()
 	go m.serve()
 	t.Cleanup(m.stop)
@@ -116,7 +116,9 @@ func (m *machine) fakeCommands() {
 show)
 	[ ! -e "$STATE/show-fails" ] || { echo "Failed to connect to bus: Connection refused" >&2; exit 1; }
 	case $* in
-	*--value*) sed -n "s/^InvocationID=//p" "$STATE/unit" ;;
+	*--value*)
+		[ ! -e "$STATE/slow" ] || echo "1311.00 1.0" >"$STATE/../proc/uptime"
+		sed -n "s/^InvocationID=//p" "$STATE/unit" ;;
 	*) cat "$STATE/unit" ;;
 	esac ;;
 restart)
@@ -164,12 +166,17 @@ func (m *machine) read(path string) string {
 	return strings.TrimSuffix(string(content), "\n")
 }
 
-// fifo makes a named pipe in the guest: whoever opens it waits for the other side.
+// fifo makes a named pipe in the guest: whoever opens it waits for the other side, at most until the test ends.
 func (m *machine) fifo(path string) {
 	m.t.Helper()
 	path = filepath.Join(m.tree, path)
 	must(m.t, syscall.Mkfifo(path, 0o666))
 	must(m.t, os.Chmod(path, 0o666))
+	m.t.Cleanup(func() {
+		pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+		must(m.t, err)
+		must(m.t, pipe.Close())
+	})
 }
 
 func (m *machine) serve() {
