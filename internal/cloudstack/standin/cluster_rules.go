@@ -1,6 +1,9 @@
 package standin
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The least that CloudStack accepts for a node of a CKS cluster.
 const (
@@ -14,6 +17,7 @@ type clusterGoal struct {
 	all       *Offering
 	byRole    map[Role]*Offering
 
+	size             sizeGoal
 	autoscaling      *bool
 	minSize, maxSize int
 }
@@ -38,7 +42,7 @@ func (c *call) validateScale(k *Cluster) (clusterGoal, *APIError) {
 	if err != nil {
 		return goal, err
 	}
-	for _, check := range []func(*Cluster, *clusterGoal) *APIError{c.checkClusterState, c.checkAutoscaling, c.checkUnmodelled, c.checkOfferings} {
+	for _, check := range []func(*Cluster, *clusterGoal) *APIError{c.checkClusterState, c.checkAutoscaling, c.checkSize, c.checkOfferings} {
 		if err := check(k, &goal); err != nil {
 			return goal, err
 		}
@@ -110,18 +114,10 @@ func (c *call) checkAutoscaling(k *Cluster, goal *clusterGoal) *APIError {
 	return nil
 }
 
-// checkUnmodelled refuses a change of the number of nodes, which this model doesn't play.
-func (c *call) checkUnmodelled(k *Cluster, _ *clusterGoal) *APIError {
-	if c.str("size") != "" || c.str("nodeids") != "" {
-		return refusedf("Kubernetes cluster %s: the stand-in for CloudStack does not change the number of nodes", k.Name)
-	}
-	return nil
-}
-
 // checkOfferings compares the goal of each role with the record, not with the VMs.
 func (c *call) checkOfferings(k *Cluster, goal *clusterGoal) *APIError {
 	if c.str("serviceofferingid") == "" && goal.byDefault {
-		return nil // nothing but autoscaling was asked for
+		return nil // autoscaling or size alone
 	}
 	for _, role := range []Role{RoleControl, RoleEtcd, RoleWorker} {
 		o := goal.offering(role)
@@ -160,10 +156,22 @@ func (c *call) checkNotSmaller(k *Cluster, o, old *Offering) *APIError {
 		return refusedf(`Cannot invoke "com.cloud.offering.ServiceOffering.getRamSize()" because "existingServiceOffering" is null`)
 	case k.State != ClusterRunning:
 		return nil
-	case !c.m.atLeast(4, 23):
-		return refusedf("Kubernetes cluster : %s cannot be scaled, scaling Kubernetes cluster with running VMs on hypervisor KVM is not supported!", k.Name)
 	case o.MemoryMiB < old.MemoryMiB || o.CPUs*o.MHz < old.CPUs*old.MHz:
 		return refusedf("Kubernetes cluster cannot be scaled down for service offering. Service offering : %s offers lesser resources as compared to service offering : %s of Kubernetes cluster : %s", o.Name, old.Name, k.Name)
+	}
+	return nil
+}
+
+// checkNodes is what CloudStack checks once it knows that VMs must change: all are there, and before 4.23 none runs on KVM.
+func (m *Model) checkNodes(k *Cluster) *APIError {
+	running := slices.ContainsFunc(k.Nodes, func(n ClusterNode) bool { return m.vm(n.VMID) != nil && m.vm(n.VMID).State == VMRunning })
+	switch {
+	case k.State == ClusterCreated:
+		return nil
+	case len(k.Nodes) < k.ControlNodes+k.EtcdNodes+k.Size:
+		return refusedf("Scaling Kubernetes cluster : %s failed, it is in unstable state as not enough existing VM instances found!", k.Name)
+	case running && !m.atLeast(4, 23):
+		return refusedf("Scaling Kubernetes cluster : %s failed, scaling Kubernetes cluster with running VMs on hypervisor KVM is not supported!", k.Name)
 	}
 	return nil
 }

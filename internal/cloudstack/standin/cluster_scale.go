@@ -1,6 +1,9 @@
 package standin
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // scaleKubernetesCluster starts the job that changes the offerings of a cluster. Everything except the ids and the
 // permission is checked in the job.
@@ -34,7 +37,7 @@ type clusterScale struct {
 	from     ClusterState // state to return to; "" while no transition was made
 }
 
-// begin validates inside the job, as CloudStack does.
+// begin validates inside the job, as CloudStack does. A cluster grows after the offerings were changed, and shrinks before.
 func (s *clusterScale) begin() {
 	goal, err := s.call.validateScale(s.cluster)
 	if err != nil {
@@ -44,40 +47,56 @@ func (s *clusterScale) begin() {
 	s.goal = goal
 	s.deadline = s.m.now().Add(time.Duration(s.m.settingInt(SettingScaleTimeout)) * time.Second)
 	s.roles = []Role{RoleControl, RoleEtcd, RoleWorker}
-	s.nextRole()
+	if goal.size.change(s.cluster) < 0 {
+		s.resizeCluster(func() { s.nextRole(s.succeed) })
+		return
+	}
+	s.nextRole(func() { s.resizeCluster(s.succeed) })
 }
 
-// nextRole takes the roles one after the other. Only the first VM of a role decides whether the role is scaled.
-func (s *clusterScale) nextRole() {
+// nextRole takes the roles one after the other, and goes on with then. Only the first VM of a role decides whether the role
+// is scaled.
+func (s *clusterScale) nextRole(then func()) {
 	if len(s.roles) == 0 {
-		s.succeed()
+		then()
 		return
 	}
 	role := s.roles[0]
 	s.roles = s.roles[1:]
-	o := s.goal.offering(role)
-	vms := s.m.vmsOf(s.cluster, role)
+	o, vms := s.goal.offering(role), s.m.vmsOf(s.cluster, role)
+	existing := s.existing(vms)
 	switch {
-	case o == nil, s.cluster.State != ClusterCreated && len(vms) == 0:
-		s.nextRole()
-	case s.cluster.State == ClusterCreated:
-		s.writeRecord(role, o)
-		s.nextRole()
-	case vms[0].OfferingID == o.ID:
-		s.nextRole()
-	case len(vms) < s.cluster.recorded(role):
-		s.fail(refusedf("Scaling Kubernetes cluster : %s failed, expected number of VMs are not found", s.cluster.Name))
+	case o == nil, o.ID == existing:
+		s.nextRole(then)
+	case existing == "":
+		s.fail(refusedf("The Kubernetes cluster %s does not have a service offering set for node type %s", s.cluster.Name, strings.ToUpper(string(role))))
 	default:
-		s.transit()
-		s.nextVM(role, o, vms)
+		s.scaleRole(role, o, vms, then)
 	}
 }
 
+// existing returns the offering of the first VM, or that of the record where there is none.
+func (s *clusterScale) existing(vms []*VM) string {
+	if len(vms) == 0 {
+		return s.cluster.OfferingID
+	}
+	return vms[0].OfferingID
+}
+
+func (s *clusterScale) scaleRole(role Role, o *Offering, vms []*VM, then func()) {
+	if err := s.m.checkNodes(s.cluster); err != nil {
+		s.fail(err)
+		return
+	}
+	s.transit()
+	s.nextVM(role, o, vms[:min(len(vms), s.cluster.recorded(role))], then)
+}
+
 // nextVM resizes the VMs one after the other, in the order of the list.
-func (s *clusterScale) nextVM(role Role, o *Offering, vms []*VM) {
+func (s *clusterScale) nextVM(role Role, o *Offering, vms []*VM, then func()) {
 	if len(vms) == 0 {
 		s.writeRecord(role, o)
-		s.nextRole()
+		s.nextRole(then)
 		return
 	}
 	vm := vms[0]
@@ -88,7 +107,7 @@ func (s *clusterScale) nextVM(role Role, o *Offering, vms []*VM) {
 		case s.m.now().After(s.deadline):
 			s.fail(refusedf("Scaling Kubernetes cluster : %s failed, scaling action timed out", s.cluster.Name))
 		default:
-			s.nextVM(role, o, vms[1:])
+			s.nextVM(role, o, vms[1:], then)
 		}
 	}})
 }
@@ -106,17 +125,18 @@ func (s *clusterScale) transit() {
 // writeRecord writes what new nodes of the role get. The totals of CPU and memory stay as they were: CloudStack computes
 // their change from the first VM, which has the new offering by now.
 func (s *clusterScale) writeRecord(role Role, o *Offering) {
-	switch {
-	case !s.goal.byDefault:
-		s.cluster.setColumn(role, o.ID)
-	case role == RoleWorker:
+	s.cluster.setColumn(role, o.ID)
+	if s.goal.byDefault && role == RoleWorker {
 		s.cluster.OfferingID = o.ID
 	}
 }
 
-// fail leaves what is done as it is: VMs with the new offering keep it, the record keeps the old.
+// fail leaves what is done as it is: VMs with the new offering keep it, the record keeps the old. A cluster that was
+// being changed goes to Alert.
 func (s *clusterScale) fail(err *APIError) {
-	s.cluster.State = ClusterAlert
+	if s.from != "" {
+		s.cluster.State = ClusterAlert
+	}
 	s.m.finish(s.job, nil, err)
 }
 

@@ -62,8 +62,8 @@ func TestScaleClusterAllRoles(t *testing.T) {
 	}
 	wantOfferings(t, b, "big", "big", "big")
 	k := b.record()
-	if k.State != ClusterRunning || k.OfferingID != b.big.ID || k.WorkerOfferingID != "" || k.Cores != 6 || k.MemoryMiB != 6144 {
-		t.Errorf("record = %+v, want Running, the new offering in the one column, old totals", k)
+	if k.State != ClusterRunning || k.OfferingID != b.big.ID || k.WorkerOfferingID != b.big.ID || k.ControlOfferingID != b.big.ID || k.Cores != 6 || k.MemoryMiB != 6144 {
+		t.Errorf("record = %+v, want Running, the new offering in the columns, old totals", k)
 	}
 }
 
@@ -230,6 +230,7 @@ func TestScaleClusterRules(t *testing.T) {
 		},
 			pairs: []string{"nodeofferings[0].node", "worker", "nodeofferings[0].offering", "SMALL"}, want: "cannot be scaled down for service offering. Service offering : small offers lesser resources as compared to service offering : big of Kubernetes cluster : prod"},
 		"record without offering": {before: func(b *bench) { b.UpdateCluster(b.cluster.ID, func(c *Cluster) { c.OfferingID = "" }) }, pairs: []string{"serviceofferingid", "OFFERING"}, want: `because "existingServiceOffering" is null`},
+		"VM missing":              {before: func(b *bench) { b.UpdateCluster(b.cluster.ID, func(c *Cluster) { c.Size = 3 }) }, pairs: []string{"serviceofferingid", "OFFERING"}, want: "not enough existing VM instances found!"},
 		"before 4.23":             {version: "4.22.0.0", pairs: []string{"serviceofferingid", "OFFERING"}, want: "hypervisor KVM is not supported!"},
 		"node type":               {pairs: []string{"nodeofferings[0].node", "master", "nodeofferings[0].offering", "OFFERING"}, want: "The provided value [master] for node type is invalid"},
 		"half a mapping":          {pairs: []string{"nodeofferings[0].node", "worker"}, want: "Incomplete node type to Service Offering ID mapping"},
@@ -237,7 +238,12 @@ func TestScaleClusterRules(t *testing.T) {
 		"autoscaling with size":   {pairs: []string{"autoscalingenabled", "true", "size", "3"}, want: "Autoscaling can not be passed along"},
 		"autoscaling without max": {pairs: []string{"autoscalingenabled", "true", "minsize", "1"}, want: "requires minsize and maxsize"},
 		"autoscaling beyond max":  {pairs: []string{"autoscalingenabled", "true", "minsize", "1", "maxsize", "11"}, want: "can not exceed 10"},
-		"size":                    {pairs: []string{"size", "3"}, want: "does not change the number of nodes"},
+		"no worker":               {pairs: []string{"size", "0"}, want: "cannot be scaled for size, 0"},
+		"too many nodes":          {pairs: []string{"size", "10"}, want: "Maximum cluster size can not exceed 10"},
+		"size and nodeids":        {pairs: []string{"size", "3", "nodeids", "WORKER"}, want: "nodeids can not be passed along"},
+		"nodeids and offering":    {pairs: []string{"nodeids", "WORKER", "serviceofferingid", "OFFERING"}, want: "nodeids can not be passed along"},
+		"foreign node":            {pairs: []string{"nodeids", "none"}, want: "none is not a worker node of the Kubernetes cluster prod"},
+		"last worker":             {pairs: []string{"nodeids", "WORKER,WORKER"}, want: "At least one worker node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *Config) { c.Version = tc.version })
@@ -246,7 +252,7 @@ func TestScaleClusterRules(t *testing.T) {
 			}
 			var pairs []string
 			for _, p := range tc.pairs {
-				pairs = append(pairs, strings.NewReplacer("OFFERING", b.big.ID, "SMALL", b.small.ID).Replace(p))
+				pairs = append(pairs, strings.NewReplacer("WORKER", b.node(1).ID, "OFFERING", b.big.ID, "SMALL", b.small.ID).Replace(p))
 			}
 			had := b.record()
 			j := b.scaleCluster(pairs...)
