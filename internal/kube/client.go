@@ -113,12 +113,13 @@ func (c *Client) Server() string { return c.server }
 // Close closes the connections that no request uses any more.
 func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// read runs a request that changes nothing, again after a pause while the server is unreachable and ctx allows.
+// read runs a request that changes nothing, again after a pause while the server is unreachable and ctx allows. A try that
+// used up its time is not repeated: client-go has repeated it by then, and whoever waits shall hear of it.
 func (c *Client) read(ctx context.Context, what call, do func(context.Context) error) error {
-	pause := readBackoff()
+	began, pause := time.Now(), readBackoff()
 	for attempt := 1; ; attempt++ {
 		err := c.once(ctx, what, do)
-		if attempt == readAttempts || !errors.Is(err, rollout.ErrUnreachable) || ctx.Err() != nil {
+		if !errors.Is(err, rollout.ErrUnreachable) || attempt == readAttempts || time.Since(began) >= requestTimeout {
 			return err
 		}
 		if !sleep(ctx, pause.Step()) {

@@ -220,6 +220,28 @@ func TestDeadHolderIsTakenOver(t *testing.T) {
 	}
 }
 
+// A holder that shows life between the last look and the take-over keeps the Lease: the write is conditional.
+func TestTakeoverLosesAgainstALateRenewal(t *testing.T) {
+	noLease(t)
+	a, b := newContender(t, "run-a"), newContender(t, "run-b")
+	tenure := a.acquired(t)
+	var renewed atomic.Bool
+	onWire(b.client, func(r *http.Request, pass http.RoundTripper) (*http.Response, error) {
+		if r.Method == http.MethodPatch && renewed.CompareAndSwap(false, true) {
+			a.clock.step(t)
+			a.clock.settle(t)
+		}
+		return pass.RoundTrip(r)
+	})
+	o, _ := b.waitFor(t, b.acquire(t))
+	if !errors.Is(o.err, rollout.ErrHeld) || !renewed.Load() {
+		t.Errorf("got %s, %v, want ErrHeld after a renewal in between", o.tenure, o.err)
+	}
+	if err := a.Check(t.Context(), tenure); err != nil {
+		t.Errorf("Check by the holder: %v", err)
+	}
+}
+
 func TestLiveHolderIsRespected(t *testing.T) {
 	noLease(t)
 	a, b := newContender(t, "run-a"), newContender(t, "run-b")

@@ -164,20 +164,26 @@ func patchFor(n capacity.Node) rollout.NodePatch {
 	return rollout.NodePatch{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion}
 }
 
-// onWire puts a hook between the client and the network. A nil answer and nil error let the request pass.
+// onWire puts a hook between the client and the network. The hook answers, or passes the request on. The requests are counted.
 func onWire(c *Client, hook func(request *http.Request, pass http.RoundTripper) (*http.Response, error)) *atomic.Int32 {
-	var count atomic.Int32
-	inner := c.http.Transport
-	c.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-		count.Add(1)
-		return hook(r, inner)
-	})
-	return &count
+	w := &wire{inner: c.http.Transport, hook: hook}
+	c.http.Transport = w
+	return &w.count
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+type wire struct {
+	count atomic.Int32
+	inner http.RoundTripper
+	hook  func(*http.Request, http.RoundTripper) (*http.Response, error)
+}
 
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.count.Add(1)
+	return w.hook(r, w.inner)
+}
+
+// WrappedRoundTripper lets apimachinery find the transport below.
+func (w *wire) WrappedRoundTripper() http.RoundTripper { return w.inner }
 
 // statusAnswer is an API server's answer with nothing but a code.
 func statusAnswer(r *http.Request, code int) *http.Response {

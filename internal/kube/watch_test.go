@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,7 +128,7 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: net.ErrClosed}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err == nil {

@@ -1,0 +1,193 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+func TestAnswersOfTheServer(t *testing.T) {
+	tests := []struct {
+		code  int
+		want  error
+		reads int32 // requests that one read makes
+	}{
+		{http.StatusUnauthorized, rollout.ErrDenied, 1},
+		{http.StatusForbidden, rollout.ErrDenied, 1},
+		{http.StatusNotFound, rollout.ErrNotFound, 1},
+		{http.StatusConflict, rollout.ErrConflict, 1},
+		{http.StatusTooManyRequests, rollout.ErrUnreachable, readAttempts},
+		{http.StatusInternalServerError, rollout.ErrUnreachable, readAttempts},
+		{http.StatusServiceUnavailable, rollout.ErrUnreachable, readAttempts},
+		{http.StatusGatewayTimeout, rollout.ErrUnreachable, readAttempts},
+		{http.StatusBadRequest, nil, 1},
+	}
+	for _, tt := range tests {
+		t.Run(http.StatusText(tt.code), func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, Options{})
+			count := onWire(c, func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+				return statusAnswer(r, tt.code), nil
+			})
+			_, err := c.Node(t.Context(), "n")
+			checkSentinel(t, err, tt.want)
+			if got := count.Swap(0); got != tt.reads {
+				t.Errorf("a read made %d requests, want %d", got, tt.reads)
+			}
+			_, err = c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: pointer("c")})
+			checkSentinel(t, err, tt.want)
+			if got := count.Load(); got != 1 {
+				t.Errorf("a patch made %d requests, want 1", got)
+			}
+		})
+	}
+}
+
+// checkSentinel demands that err is the one sentinel and none of the others.
+func checkSentinel(t *testing.T, err, want error) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+	}
+	for _, s := range []error{rollout.ErrConflict, rollout.ErrNotFound, rollout.ErrUnreachable, rollout.ErrDenied} {
+		if got := errors.Is(err, s); got != (want == s) {
+			t.Errorf("%v: is %q: %t", err, s, got)
+		}
+	}
+}
+
+func TestNoAnswerIsUnreachable(t *testing.T) {
+	tests := map[string]error{
+		"refused":  &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"reset":    &net.OpError{Op: "read", Err: syscall.ECONNRESET},
+		"EOF":      io.EOF,
+		"no route": &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH},
+	}
+	for name, cause := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, Options{})
+			onWire(c, func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, cause })
+			_, err := c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: pointer("c")})
+			checkSentinel(t, err, rollout.ErrUnreachable)
+			if !strings.Contains(err.Error(), c.Server()) {
+				t.Errorf("%v does not name the server", err)
+			}
+		})
+	}
+}
+
+func TestReadSurvivesAHiccup(t *testing.T) {
+	c := newClient(t, Options{})
+	name := makeNode(t)
+	first := true
+	onWire(c, func(r *http.Request, pass http.RoundTripper) (*http.Response, error) {
+		if first {
+			first = false
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		return pass.RoundTrip(r)
+	})
+	if n := readNode(t, c, name); n.Name != name {
+		t.Errorf("read %q", n.Name)
+	}
+}
+
+func TestReadsComeFromEtcd(t *testing.T) {
+	c := newClient(t, Options{})
+	name := makeNode(t)
+	onWire(c, func(r *http.Request, pass http.RoundTripper) (*http.Response, error) {
+		if v, there := r.URL.Query()["resourceVersion"]; there {
+			t.Errorf("%s %s asks for resourceVersion %q: that may be served from a cache", r.Method, r.URL.Path, v)
+		}
+		return pass.RoundTrip(r)
+	})
+	readNode(t, c, name)
+	if _, err := c.Holder(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	c := newClient(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Node(ctx, "n"); !errors.Is(err, context.Canceled) || errors.Is(err, rollout.ErrUnreachable) {
+		t.Errorf("read after a cancel: %v, want context.Canceled alone", err)
+	}
+	expired, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := c.Node(expired, "n"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rollout.ErrUnreachable) {
+		t.Errorf("read after the deadline: %v, want ErrUnreachable and context.DeadlineExceeded", err)
+	}
+}
+
+func TestUserAgentNamesTheVersion(t *testing.T) {
+	for version, want := range map[string]string{"1.2.3": "trueup/1.2.3", "": "trueup/dev"} {
+		var config rest.Config
+		configure(&config, Options{Version: version})
+		if config.UserAgent != want {
+			t.Errorf("user agent %q, want %q", config.UserAgent, want)
+		}
+	}
+}
+
+// A server with another certificate is refused at once: to try again is useless.
+func TestUnknownCertificateIsDenied(t *testing.T) {
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0) // it will note that its handshake was refused
+	stranger.StartTLS()
+	defer stranger.Close()
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, stranger.Listener.Addr().String())
+	}
+	_, err := newClient(t, Options{Dial: dial}).Node(t.Context(), "n")
+	checkSentinel(t, err, rollout.ErrDenied)
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("%v does not name the certificate", err)
+	}
+}
+
+func TestUnknownCredentialsAreDenied(t *testing.T) {
+	k, err := FromCloudStack(kubeconfigOf(t, "someone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range k.config.AuthInfos {
+		user.ClientCertificateData, user.ClientKeyData, user.Token = nil, nil, "s3cr3t-token"
+	}
+	c, err := New(k, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Node(t.Context(), "n")
+	checkSentinel(t, err, rollout.ErrDenied)
+	if err != nil && strings.Contains(err.Error(), "s3cr3t-token") {
+		t.Errorf("the error tells the token: %v", err)
+	}
+}
+
+func TestCallNamesVerbAndResource(t *testing.T) {
+	for want, c := range map[string]call{
+		"list nodes":                         {verb: "list", resource: "nodes"},
+		"get nodes/w-1":                      {verb: "get", resource: "nodes", name: "w-1"},
+		"patch leases/trueup in kube-system": leaseCall("patch"),
+		"create events in default":           {verb: "create", resource: "events", namespace: metav1.NamespaceDefault},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
