@@ -3,7 +3,6 @@ package cloudstack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +18,7 @@ const maxAnswer = 64 << 20
 // SDK can't carry.
 type exchange struct {
 	client  *Client
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // see above
 	command string
 	write   bool
 	expires time.Time // of a write; zero leaves the SDK's own
@@ -126,5 +125,5 @@ func (x *exchange) unreadable(err error) error {
 	if x.write {
 		return fmt.Errorf("%w: CloudStack accepted %s, but its answer can't be read: %s", rollout.ErrUnreachable, x.command, text)
 	}
-	return fmt.Errorf("CloudStack's answer to %s can't be read: %s", x.command, errors.New(text))
+	return fmt.Errorf("CloudStack's answer to %s can't be read: %s", x.command, text)
 }
