@@ -178,7 +178,7 @@ func (s *session) members(ctx context.Context, goals map[rollout.Role]rollout.Go
 	return members, nil
 }
 
-// refusal is the error of a plan that may not be walked, nil if it may.
+// refusal is the error of a plan that may not be walked, nil if it may. It is one line: the plan itself lists every reason.
 func (d planDocument) refusal() error {
 	var reasons []string
 	for _, c := range preflight.Failures(d.Preflight) {
@@ -189,10 +189,13 @@ func (d planDocument) refusal() error {
 			reasons = append(reasons, n.Target.Name+": "+r.String())
 		}
 	}
-	if len(reasons) == 0 {
+	switch len(reasons) {
+	case 0:
 		return nil
+	case 1:
+		return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed: %s", reasons[0]))
 	}
-	return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed: %s", strings.Join(reasons, "\n  ")))
+	return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed, for %d reasons (`trueup plan` lists them): %s", len(reasons), reasons[0]))
 }
 
 func printPlan(w io.Writer, d planDocument) {
@@ -201,6 +204,9 @@ func printPlan(w io.Writer, d planDocument) {
 		if c.Verdict == preflight.Unknown {
 			fmt.Fprintf(w, "Not checked: %s.\n", c)
 		}
+	}
+	for _, c := range preflight.Failures(d.Preflight) {
+		fmt.Fprintf(w, "Refused: %s.\n", c)
 	}
 	for i, n := range d.Nodes {
 		printNodePlan(w, i+1, n)
