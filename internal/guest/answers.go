@@ -25,8 +25,9 @@ const shownRefusals = 4
 
 // Error names the first devices with their reasons.
 func (e *OnlineError) Error() string {
-	var words []string
-	for _, r := range e.Refused[:min(len(e.Refused), shownRefusals)] {
+	shown := e.Refused[:min(len(e.Refused), shownRefusals)]
+	words := make([]string, 0, len(shown))
+	for _, r := range shown {
 		words = append(words, r.Device+": "+r.Reason)
 	}
 	more := ""

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +116,7 @@ func perform(ctx context.Context, session *ssh.Session, line string, release fun
 	done := make(chan error, 1)
 	go func() {
 		defer release()
-		defer session.Close()
+		defer func() { _ = session.Close() }()
 		if err := session.Start(line); err != nil {
 			done <- errNotStarted // not err: it may quote the whole script
 			return
@@ -178,7 +177,7 @@ func (o outcome) said() string {
 // answer returns the lines between the marks.
 func (o *output) answer() ([]string, error) {
 	text := o.String()
-	start := bytes.Index([]byte("\n"+text), []byte("\n"+o.begin+"\n"))
+	start := strings.Index("\n"+text, "\n"+o.begin+"\n")
 	lines := strings.Split(strings.TrimSuffix(text[start+len(o.begin)+1:], "\n"), "\n")
 	if lines[len(lines)-1] != endMark {
 		return nil, fmt.Errorf("the answer is incomplete: it does not end with %s", endMark)

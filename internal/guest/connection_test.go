@@ -276,6 +276,9 @@ func TestClose(t *testing.T) {
 		t.Errorf("Probe after Close: %v, want ErrUnreachable", err)
 	}
 	s.Warm(target()) // does nothing
+
+	releaseHold(t, m) // the restart goes on without us: let it end before its files go
+	eventually(t, "the restart ends without us", func() bool { return m.read("state/restarted") != "" })
 }
 
 func TestCallerGivesUpWhileConnecting(t *testing.T) {

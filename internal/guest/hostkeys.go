@@ -49,7 +49,7 @@ func (e *HostKeyError) Error() string {
 // because it may be the one that revokes a key.
 func readHostKeys(path, vmID string) (*hostKeys, error) {
 	keys := &hostKeys{path: path, vmID: vmID}
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(path) //nolint:gosec // the operator names it
 	if errors.Is(err, fs.ErrNotExist) {
 		return keys, nil
 	}
@@ -120,7 +120,7 @@ func signatureAlgorithms(keyType string) []string {
 func (k *hostKeys) describe() string { return describeKeys(k.known) }
 
 func describeKeys(keys []ssh.PublicKey) string {
-	var words []string
+	words := make([]string, 0, len(keys))
 	for _, key := range keys {
 		words = append(words, describeKey(key))
 	}

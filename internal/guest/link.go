@@ -29,6 +29,7 @@ type link struct {
 // connection is an open SSH connection and where it leads.
 type connection struct {
 	*ssh.Client
+
 	place place
 }
 
@@ -65,7 +66,7 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.ssh.cfg.DialTimeout)
 	defer cancel()
-	defer context.AfterFunc(l.ssh.ctx, cancel)()
+	defer context.AfterFunc(l.ssh.ctx, cancel)() //nolint:contextcheck // Close ends it too
 	client, err := l.ssh.dial(ctx, l.target)
 	if err != nil {
 		return nil, err

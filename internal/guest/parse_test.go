@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,7 +154,7 @@ func TestParseProbeIsStrict(t *testing.T) {
 func TestParseProbeWantsEachKeyOnce(t *testing.T) {
 	for i, line := range answer() {
 		key, _, _ := strings.Cut(line, "=")
-		without := append(answer()[:i], answer()[i+1:]...)
+		without := slices.Delete(answer(), i, i+1)
 		if _, err := parseProbe(without); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("without %s: err = %v", key, err)
 		}

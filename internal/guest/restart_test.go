@@ -33,6 +33,9 @@ func TestRestartKubelet(t *testing.T) {
 		{name: "lock was left behind", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
 			m.write("run/trueup.lock", "")
 		}},
+		{name: "told to end while restarting", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
+			m.write("state/signals", "")
+		}},
 		{name: "no lock to be had", failed: "trueup.lock", prepare: func(t *testing.T, m *machine) {
 			must(t, os.Mkdir(filepath.Join(m.tree, "run/trueup.lock"), 0o755))
 		}},

@@ -77,7 +77,7 @@ type SSH struct {
 	cfg      Config
 	identity *identity
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context //nolint:containedctx // the life of the port: ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup // dials ahead of need, and the watch over each connection
 

@@ -123,6 +123,8 @@ show)
 	esac ;;
 restart)
 	echo "$*" >>"$STATE/restarts"
+	[ ! -e "$STATE/signals" ] || kill -HUP $PPID
+	[ ! -e "$STATE/signals" ] || kill -TERM $PPID
 	[ ! -e "$STATE/hold" ] || read -r go <"$STATE/hold"
 	[ ! -e "$STATE/restart-fails" ] || { echo "Job for kubelet.service failed." >&2; exit 5; }
 	sed -i "s/^InvocationID=.*/InvocationID=`+secondInvocation+`/" "$STATE/unit"
