@@ -190,7 +190,7 @@ func TestCommandsShareOneConnection(t *testing.T) {
 	m := newMachine(t)
 	s := open(t, m.config())
 	var wait sync.WaitGroup
-	for range 2 * maxSessions { // more than fit at once
+	for range 6 * maxSessions { // more than fit at once
 		wait.Go(func() {
 			g, err := s.Guest(t.Context(), target())
 			if err != nil {

@@ -12,8 +12,10 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// maxSessions is how many commands may run on one connection at once. OpenSSH's MaxSessions is 10 unless configured otherwise.
-const maxSessions = 8
+// maxSessions is how many commands may run on one connection at once. OpenSSH's MaxSessions is 10 unless configured otherwise,
+// and it still counts a session that we have closed until it has worked through what it has received: there may be as many
+// of those as there are new ones.
+const maxSessions = 5
 
 // link is the connection to one node, opened when needed.
 type link struct {
