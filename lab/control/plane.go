@@ -57,7 +57,7 @@ func Start(ctx context.Context, starter *process.Starter, programs, dir string) 
 		return nil, err
 	}
 	p := &Plane{programs: programs, dir: dir, starter: starter, authority: ca}
-	if err := errors.Join(p.writeCertificates(), p.start(ctx)); err != nil {
+	if err := errors.Join(p.writeFiles(), p.start(ctx)); err != nil {
 		p.Stop(ctx)
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (p *Plane) RESTConfig() (*rest.Config, error) {
 	return clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 }
 
-// writeCertificates writes what the programs read from files.
-func (p *Plane) writeCertificates() error {
+// writeFiles writes what the programs read from files.
+func (p *Plane) writeFiles() error {
 	server, err := p.authority.server("kube-apiserver", []string{"127.0.0.1", HostInGuests, serviceIP}, "localhost", "kubernetes.default.svc")
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *Plane) writeCertificates() error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"ca.crt": p.authority.pem}
+	files := map[string][]byte{"ca.crt": p.authority.pem, auditPolicyFile: []byte(auditPolicy)}
 	for name, pair := range map[string]pair{"apiserver": server, "etcd": etcd, "kubelet-client": kubelet} {
 		files[name+".crt"], files[name+".key"] = pair.cert, pair.key
 	}

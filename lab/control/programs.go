@@ -79,6 +79,7 @@ func (p *Plane) startAPIServer(ctx context.Context, etcdURL string) (err error) 
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-signing-key-file=" + p.file("sa.key"), "--service-account-key-file=" + p.file("sa.pub"),
 			"--service-cluster-ip-range=" + serviceRange,
+			"--audit-policy-file=" + p.file(auditPolicyFile), "--audit-log-path=" + p.file(auditLog),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		})
 	}

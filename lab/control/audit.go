@@ -1,0 +1,86 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// auditPolicy keeps what people and their tools ask the API server to change. Kubernetes' own parts change things all the time.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  userGroups: ["system:nodes", "system:serviceaccounts"]
+- level: None
+  users: ["system:kube-scheduler", "system:kube-controller-manager", "system:apiserver"]
+- level: Metadata
+`
+
+// Write is one request to the API server that would change something, whether or not it was allowed.
+type Write struct {
+	At                    time.Time
+	User, Agent           string // who the certificate says, and what program the request says
+	Verb                  string // create, update, patch, delete, deletecollection
+	Resource, Subresource string
+	Namespace, Name       string
+	Code                  int // HTTP status of the answer
+}
+
+// Writes returns what was asked since the start, oldest first, from the API server's own audit log. Requests of
+// kubelets, controllers, the scheduler and the API server itself are left out.
+func (p *Plane) Writes() ([]Write, error) {
+	file, err := os.Open(p.file(auditLog))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var writes []Write
+	for entries := json.NewDecoder(file); ; {
+		var e auditEntry
+		switch err := entries.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return writes, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		writes = append(writes, e.write())
+	}
+}
+
+const (
+	auditLog        = "audit.log"
+	auditPolicyFile = "audit-policy.yaml"
+)
+
+// auditEntry is what is used of audit.k8s.io/v1 Event.
+type auditEntry struct {
+	Verb      string    `json:"verb"`
+	UserAgent string    `json:"userAgent"`
+	At        time.Time `json:"requestReceivedTimestamp"`
+	User      struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+func (e auditEntry) write() Write {
+	return Write{
+		At: e.At, User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
+	}
+}
