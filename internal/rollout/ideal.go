@@ -45,19 +45,32 @@ func (w *ideal) do(a Action) {
 func (w *ideal) pass(s Step) {
 	switch s.Move {
 	case MoveResize:
-		w.resize()
+		w.passResize()
 	case MoveOnline:
 		w.plug()
 		w.online()
 	case MoveRestart:
-		w.seen.Guest.Kubelet.ActiveState, w.seen.Guest.Kubelet.SubState = "active", "running"
-		w.seen.Guest.Kubelet.MainPID = max(w.seen.Guest.Kubelet.MainPID, 1)
+		w.run()
 	default:
-		w.seen.Guest.Kubelet.ActiveState, w.seen.Guest.Kubelet.SubState = "active", "running"
-		w.seen.Guest.Kubelet.MainPID = max(w.seen.Guest.Kubelet.MainPID, 1)
+		w.run()
 		w.age(w.goal.Settle)
+		w.seen.Guest.KubepodsCPUs = min(w.seen.Guest.KubepodsCPUs, 1) * w.seen.Guest.CPUsOnline
 		w.post()
 	}
+}
+
+// passResize lets CloudStack finish what it does with the instance: our own resize if one was asked for, else something else.
+func (w *ideal) passResize() {
+	w.seen.Instance.State = "Running"
+	if w.claim.Resize != nil {
+		w.resize()
+	}
+	w.seen.Job = nil
+}
+
+func (w *ideal) run() {
+	u := &w.seen.Guest.Kubelet
+	u.ActiveState, u.SubState, u.MainPID = "active", "running", max(u.MainPID, 1)
 }
 
 func (w *ideal) resize() {
@@ -89,7 +102,6 @@ func (w *ideal) online() {
 
 func (w *ideal) startKubelet() {
 	g := &w.seen.Guest
-	w.age(time.Second)
 	g.Kubelet.InvocationID += "'"
 	g.Kubelet.MainPID++
 	g.Kubelet.Start, g.Kubelet.Restarts = g.Monotonic, 0
@@ -98,24 +110,19 @@ func (w *ideal) startKubelet() {
 	w.post()
 }
 
+// age lets d pass, and a second more, so that every post has a heartbeat of its own.
 func (w *ideal) age(d time.Duration) {
-	w.seen.Guest.Clock = w.seen.Guest.Clock.Add(d)
-	w.seen.Guest.Monotonic += d
+	w.seen.Guest.Clock = w.seen.Guest.Clock.Add(d + time.Second)
+	w.seen.Guest.Monotonic += d + time.Second
 }
 
-// post is what a kubelet does that was started with the present hardware.
+// post is what a kubelet does that was started with the present hardware: it reserves what it reserved before, and has its devices back.
 func (w *ideal) post() {
-	n, g := &w.seen.Node, w.seen.Guest
-	before := capacity.Explain(n.Capacity, n.Allocatable)
-	n.Capacity = with(n.Capacity, int64(g.CPUsOnline)*1000, g.MemTotal)
-	n.Allocatable = with(n.Allocatable, int64(g.CPUsOnline)*1000-before.CPUReserved, g.MemTotal-before.HugePages-before.MemoryReserved)
-	if b := w.claim; b != nil {
-		for name, q := range b.Before.Allocatable {
-			if _, ok := n.Allocatable[name]; ok && name != "cpu" && name != "memory" {
-				n.Allocatable[name] = q
-			}
-		}
-	}
+	n, g, before := &w.seen.Node, w.seen.Guest, w.claim.Before
+	reserved := capacity.Explain(before.Capacity, before.Allocatable)
+	milliCPU, memory := int64(g.CPUsOnline)*1000, g.MemTotal
+	n.Capacity = with(n.Capacity, milliCPU, memory)
+	n.Allocatable = with(before.Allocatable, milliCPU-max(0, reserved.CPUReserved), memory-reserved.HugePages-max(0, reserved.MemoryReserved))
 	n.BootID = g.BootID
 	n.Ready = capacity.Condition{Status: "True", Heartbeat: g.Clock.Truncate(time.Second)}
 }

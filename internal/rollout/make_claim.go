@@ -38,17 +38,30 @@ func changesSize(goal Goal, seen Observation) bool {
 }
 
 // adopted is the claim as the present tenure takes it over: a new attempt. What an earlier attempt proved stays; what
-// ended it is cleared, so that it is tried once more: a resize job that failed, a restart before the hardware changed again.
+// ended it is cleared, so that it is tried once more: a resize job that came to nothing, a restart before the hardware changed again.
 func adopted(claim Claim, tenure Tenure, seen Observation) *Claim {
-	claim.Run, claim.Transitions = tenure.Run, tenure.Transitions
-	claim.Phase, claim.Fault = "", nil
-	if claim.Resize != nil && seen.Job != nil && seen.Job.Status == JobFailed {
+	if cameToNothing(claim, seen) {
 		claim.Resize = nil
 	}
+	claim.Run, claim.Transitions = tenure.Run, tenure.Transitions
+	claim.Phase, claim.Fault = "", nil
 	if restarted(&claim, seen) && hardwareChanged(&claim, seen) {
 		claim.Restart = nil
 	}
 	return &claim
+}
+
+// cameToNothing tells whether the announced resize is over without the offering: its job failed, or an earlier attempt waited
+// for a job in vain that CloudStack no longer knows or calls successful. A request whose reply was lost is not over before it expires.
+func cameToNothing(claim Claim, seen Observation) bool {
+	job := ownJob(claim.Resize, seen.Job)
+	switch {
+	case claim.Resize == nil, seen.Job != nil && seen.Job.Status == JobPending:
+		return false
+	case job != nil && job.Status == JobFailed:
+		return true
+	}
+	return claim.Resize.JobID != "" && claim.Fault != nil && claim.Fault.Move == MoveResize
 }
 
 // resizing is the claim that announces a request whose signature expires at expires.

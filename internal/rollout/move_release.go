@@ -16,15 +16,18 @@ func (w *walk) releaseNode(ctx context.Context) error {
 	if scaleDown {
 		patch.ScaleDownDisabled = ptr(false)
 	}
-	claim := w.claim
-	if err := w.patchNode(ctx, patch); err != nil {
-		return err
+	w.node.Warnings = releaseWarnings(w.claim, w.seen.Node, uncordon)
+	return w.patchNode(ctx, patch)
+}
+
+// releaseWarnings lists what a person should know about a node that is given back.
+func releaseWarnings(claim *Claim, n capacity.Node, uncordon bool) []string {
+	var out []string
+	if s := capacity.AllocatableWarning(claim.Before.Capacity, claim.Before.Allocatable, n); s != "" {
+		out = append(out, s)
 	}
-	if s := capacity.AllocatableWarning(claim.Before.Capacity, claim.Before.Allocatable, w.seen.Node); s != "" {
-		w.node.Warnings = append(w.node.Warnings, s)
+	if claim.Cordoned && !uncordon && n.Unschedulable {
+		out = append(out, "the node stays cordoned: somebody else cordoned it meanwhile")
 	}
-	if claim.Cordoned && !uncordon && w.seen.Node.Unschedulable {
-		w.node.Warnings = append(w.node.Warnings, "the node stays cordoned: somebody else cordoned it meanwhile")
-	}
-	return nil
+	return out
 }

@@ -10,22 +10,32 @@ import (
 func (w *walk) resize(ctx context.Context) error {
 	expires := w.seen.ServerTime.Add(w.Limits.Request)
 	if err := w.writeClaim(ctx, resizing(*w.claim, w.seen, expires), NodePatch{}); err != nil {
-		return err
+		return notDone{err}
 	}
 	job, err := w.CloudStack.Resize(ctx, w.target.InstanceID, w.goal.Offering.ID, expires)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
-		if r, e := w.CloudStack.Instance(ctx, w.target.InstanceID); e == nil && r.Instance.AtOffering(w.goal.Offering) {
-			return nil // somebody else did it meanwhile, which is why it was refused
-		}
-		// Nothing will come of this request: without its intent, the next attempt may ask at once.
-		_ = w.amendClaim(context.WithoutCancel(ctx), func(c *Claim) { c.Resize = nil })
-		return err
+		return w.refused(ctx, err)
 	case err != nil:
 		return err
 	}
-	return w.keepJob(ctx, job)
+	_ = w.keepJob(ctx, job) // the request was accepted; an id that could not be kept is found again by the next look
+	return nil
+}
+
+// refused handles CloudStack's refusal of a request: either somebody else did it meanwhile, or nothing will come of it.
+// Without its intent, the next attempt may ask at once.
+func (w *walk) refused(ctx context.Context, refusal error) error {
+	reading, err := w.CloudStack.Instance(ctx, w.target.InstanceID)
+	if err != nil {
+		return notDone{err}
+	}
+	if reading.Instance.AtOffering(w.goal.Offering) {
+		return errMoot
+	}
+	_ = w.amendClaim(ctx, func(c *Claim) { c.Resize = nil }) // else the next attempt waits until the request has expired
+	return refusal
 }
 
 // noteJob keeps the id of a job that was found again.

@@ -9,17 +9,19 @@ import (
 // script restarts only the process that was announced. Whatever it answers, the next look decides by the InvocationID.
 func (w *walk) restartKubelet(ctx context.Context) error {
 	if err := w.writeClaim(ctx, restarting(*w.claim, w.seen), NodePatch{}); err != nil {
-		return err
+		return notDone{err}
 	}
 	result, err := w.guest.RestartKubelet(ctx, w.claim.Restart.InvocationID)
 	if err != nil {
 		return err
 	}
 	switch result {
-	case RestartIssued, RestartNotOurs:
+	case RestartIssued:
 		return nil
+	case RestartNotOurs:
+		return errMoot
 	case RestartLockBusy:
-		return fmt.Errorf("another restart is running in the guest: %w", ErrUnreachable)
+		return notDone{fmt.Errorf("another restart is running in the guest: %w", ErrUnreachable)}
 	}
 	return fmt.Errorf("the restart script gave an unknown answer %d", result)
 }

@@ -37,19 +37,28 @@ func Next(goal Goal, tenure Tenure, claim *Claim, seen Observation) Step {
 func nextUnclaimed(goal Goal, seen Observation) Step {
 	if lag := lagging(goal, seen); lag != "" {
 		if refused := Refusals(goal, seen); len(refused) > 0 {
-			r := refused[0]
-			return Step{Kind: KindStop, Move: MoveClaim, Fault: &Fault{Layer: capacity.LayerPreflight, Move: MoveClaim,
-				Summary: r.Check.What, Expected: r.Check.Expected, Observed: r.Check.Observed, Recover: r.Remedy}}
+			return stopRefused(MoveClaim, refused[0])
 		}
 		return act(ActionClaim, lag)
+	}
+	if refused := failing(identityRefusals(seen)); len(refused) > 0 {
+		return stopRefused(MoveVerify, refused[0])
 	}
 	if c := capacity.CheckMemTotal(nil, seen.Guest, goal.Offering); !c.OK {
 		return stopCheck(MoveVerify, "all memory blocks are online, but MemTotal is implausible: is a balloon inflated?", c)
 	}
-	if c := capacity.CheckReady(seen.Node); !c.OK {
-		return stopCheck(MoveVerify, "every view agrees, but the Node is not Ready", c)
+	if c, failed := capacity.Failed(capacity.CheckRunning(seen.Guest), capacity.CheckReady(seen.Node),
+		capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node)); failed {
+		return stopCheck(MoveVerify, "every view agrees, but the Node is not healthy", c)
 	}
 	return Step{Kind: KindDone, Why: "all views agree"}
+}
+
+// stopRefused ends the rollout on a refusal.
+func stopRefused(m Move, r Refusal) Step {
+	s := stopCheck(m, r.Check.What, r.Check)
+	s.Fault.Recover = r.Remedy
+	return s
 }
 
 // lagging says in words which view has not reached the goal yet, or "" if all have.
@@ -65,53 +74,24 @@ func lagging(goal Goal, seen Observation) string {
 	return ""
 }
 
-// foreign refuses to go on where the claim is not for this goal or this machine, or where another tool is at work on the node.
+// foreign refuses to go on where the claim is not for this goal or this machine, where SSH or the Node's name leads to another
+// machine, or where another tool is at work on the node.
 func foreign(claim *Claim, goal Goal, seen Observation) (Step, bool) {
 	switch {
 	case claim.InstanceID != seen.Instance.ID:
 		return stop(MoveClaim, capacity.LayerLock, "the claim on the Node is for another instance", claim.InstanceID, seen.Instance.ID), true
 	case claim.Goal.ID != goal.Offering.ID:
-		return stop(MoveClaim, capacity.LayerLock, "the node is claimed for another goal", goal.Offering.String(), claim.Goal.String()), true
+		s := stop(MoveClaim, capacity.LayerLock, "the node is claimed for another goal", goal.Offering.String(), claim.Goal.String())
+		s.Fault.Recover = recoverCommand(seen.Target, Goal{Offering: claim.Goal})
+		return s, true
+	}
+	if c := checkIdentity(seen); !c.OK {
+		return stopCheck(MoveClaim, "SSH or the Node's name leads to another machine", c), true
 	}
 	if c := checkMarks(seen.Node); !c.OK {
 		return stopCheck(MoveClaim, "another tool works on this node", c), true
 	}
 	return Step{}, false
-}
-
-// nextResize decides while the instance has not got the goal's offering.
-func nextResize(goal Goal, claim *Claim, seen Observation) Step {
-	intent, job := claim.Resize, seen.Job
-	atGoal := capacity.CheckInstance(seen.Instance, goal.Offering)
-	if intent != nil && intent.JobID == "" && job != nil && job.Status != JobPending && job.Created.Before(intent.Asked.Truncate(time.Second)) {
-		job = nil // an older request's job says nothing about this one
-	}
-	switch {
-	case job != nil && job.Status == JobPending && intent == nil:
-		atGoal.What = "another job on the instance (" + job.ID + ")"
-		return wait(MoveResize, atGoal)
-	case intent == nil:
-		return act(ActionResize, atGoal.String())
-	case job != nil && intent.JobID == "":
-		return act(ActionNoteJob, "found job "+job.ID+" again, the reply to the request was lost")
-	case job != nil && job.Status == JobFailed:
-		return stop(MoveResize, capacity.LayerCloudStack, "CloudStack failed the offering change", goal.Offering.String(),
-			fmt.Sprintf("job %s failed with code %d: %s", job.ID, job.Code, job.Text))
-	case job == nil && intent.JobID == "" && seen.ServerTime.After(intent.Expires):
-		return act(ActionResize, "the earlier request was never seen by CloudStack and has expired")
-	case job == nil && intent.JobID == "":
-		atGoal.Observed += ", and no trace of the request yet"
-		s := wait(MoveResize, atGoal)
-		s.Wake = intent.Expires.Sub(seen.ServerTime) + time.Second
-		return s
-	case job == nil:
-		atGoal.Observed += ", and CloudStack does not know job " + intent.JobID
-	case job.Status == JobPending:
-		atGoal.Observed += ", job " + job.ID + " pending"
-	default:
-		atGoal.Observed += ", though job " + job.ID + " succeeded"
-	}
-	return wait(MoveResize, atGoal)
 }
 
 // guestAgrees tells whether the guest has everything that the goal gives it online.
@@ -127,9 +107,8 @@ func nextOnline(goal Goal, claim *Claim, seen Observation) Step {
 		return stopCheck(MoveOnline, "the guest's hardware changed after kubelet was restarted", check)
 	}
 	offline := seen.Guest.CPUsPresent > seen.Guest.CPUsOnline || seen.Guest.BlocksOffline > 0
-	excess := seen.Guest.CPUsOnline > goal.Offering.CPUs || seen.Guest.MemoryOnline() > roundUp(goal.Offering.MemoryMiB*capacity.MiB, seen.Guest.BlockSize)
 	switch {
-	case excess:
+	case seen.Guest.Excess(goal.Offering):
 		return stopCheck(MoveOnline, "the guest has more than the goal", check)
 	case offline && goal.NoOnline:
 		check.Observed += " (bringing them up is switched off)"
@@ -185,7 +164,7 @@ func hardwareChanged(claim *Claim, seen Observation) bool {
 	return claim.Restart.CPUsOnline != seen.Guest.CPUsOnline || claim.Restart.BlocksOnline != seen.Guest.BlocksOnline
 }
 
-// restartDue says why kubelet must be restarted, or "" if it must not: because it was already, because this boot's kubelet
+// restartDue says why kubelet must be restarted, or "" if it must not: because it was already, because the present process
 // found the new hardware at its start, or because that can't be told yet.
 func restartDue(claim *Claim, seen Observation) string {
 	r := claim.Restart
@@ -195,10 +174,15 @@ func restartDue(claim *Claim, seen Observation) string {
 		return "an announced restart has not happened"
 	case restarted(claim, seen), check.OK:
 		return ""
-	case claim.Before.Guest.BootID != seen.Guest.BootID && !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:
-		return "" // rebooted, and its kubelet has not posted yet: it may well have found everything
+	case replaced(claim.Before.Guest, seen.Guest) && !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:
+		return "" // somebody rebooted, or restarted kubelet, and it has not posted yet: it may well have found everything
 	}
 	return check.String()
+}
+
+// replaced tells whether another kubelet process runs than the one before: the machine was rebooted, or kubelet restarted.
+func replaced(before, now capacity.Guest) bool {
+	return before.BootID != now.BootID || before.Kubelet.InvocationID != now.Kubelet.InvocationID
 }
 
 // verification lists all that must be true of kubelet and the Node before the node is given back, in the order in which it comes true.
@@ -237,6 +221,13 @@ func checkKubepods(seen Observation) capacity.Check {
 	n := seen.Guest.KubepodsCPUs
 	return capacity.Check{Layer: capacity.LayerKubelet, What: "CPUs of the kubepods cgroup",
 		OK: n == 0 || n == seen.Guest.CPUsOnline, Expected: fmt.Sprint(seen.Guest.CPUsOnline), Observed: fmt.Sprint(n)}
+}
+
+// checkIdentity tells whether CloudStack, SSH and the Kubernetes API speak of one machine.
+func checkIdentity(seen Observation) capacity.Check {
+	id, guest, node := seen.Instance.ID, seen.Guest.ProductUUID, seen.Node.SystemUUID
+	return capacity.Check{Layer: capacity.LayerAccess, What: "machine behind SSH and Node", OK: guest == id && node == id,
+		Expected: id, Observed: fmt.Sprintf("DMI UUID of the guest %s, systemUUID of the Node %s", guest, node)}
 }
 
 // checkMarks tells whether the Node is free of other tools' marks and of a deletion.

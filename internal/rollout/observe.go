@@ -39,57 +39,86 @@ func (w *walk) look(ctx context.Context, p parts) error {
 	began := w.Clock.Now()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := w.read(ctx, p)
-		if err == nil || !transient(ctx, err) || w.stopped() {
-			return err
-		}
-		if w.Clock.Now().Sub(began) >= w.Limits.Access {
-			return err
+		w.looked = w.Clock.Now()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !transient(ctx, err), w.looked.Sub(began) >= w.Limits.Access:
+			return w.fail(ctx, accessFault(w.move, err, began))
+		case w.stopped():
+			return w.interrupted("while reading it")
 		}
 		w.tell(Event{Move: w.move, Check: capacity.Check{Layer: capacity.LayerAccess, What: "reading the node", Expected: "an answer", Observed: err.Error()}})
-		select {
-		case <-w.Clock.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := w.rest(ctx, pause, nil); err != nil {
+			return err
 		}
 	}
 }
 
-// read reads the named parts once, at the same time, each within one effect's bound.
+// read reads the named parts once, within one effect's bound. The Node comes last: a guest takes a second under load, a kubelet
+// bumps the Node's resourceVersion every few seconds, and a patch that is conditional on an old one is a lost race.
 func (w *walk) read(ctx context.Context, p parts) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Limits.Effect)
 	defer cancel()
 	w.seen.Target = w.target
-	g, ctx := errgroup.WithContext(ctx)
-	var node capacity.Node
-	var guest capacity.Guest
-	var reading InstanceReading
-	if p.node {
-		g.Go(func() (err error) { node, err = w.Nodes.Node(ctx, w.target.Name); return err })
+	if p.instance && w.seen.Node.Name == "" {
+		// The first look: which job to read stands in the claim.
+		if err := w.readNode(ctx); err != nil {
+			return err
+		}
 	}
+	g, both := errgroup.WithContext(ctx)
 	if p.guest {
-		g.Go(func() (err error) { guest, err = w.probe(ctx); return err })
+		g.Go(func() error { return at("guest", w.readGuest(both)) })
 	}
 	if p.instance {
-		g.Go(func() (err error) { reading, err = w.CloudStack.Instance(ctx, w.target.InstanceID); return err })
+		g.Go(func() error { return at("CloudStack", w.readInstance(both)) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if p.node {
-		if err := w.took(node); err != nil {
-			return err
-		}
+	if !p.node {
+		return nil
 	}
-	if p.guest {
-		w.seen.Guest = guest
-	}
-	if p.instance {
-		w.seen.Instance, w.seen.ServerTime = reading.Instance, reading.ServerTime
-		return w.readJob(ctx, reading.PendingJobID)
-	}
-	return nil
+	return w.readNode(ctx)
 }
 
+func (w *walk) readNode(ctx context.Context) error {
+	n, err := w.Nodes.Node(ctx, w.target.Name)
+	if err != nil {
+		return at("Kubernetes", err)
+	}
+	return w.took(n)
+}
+
+func (w *walk) readGuest(ctx context.Context) error {
+	seen, err := w.probe(ctx)
+	if err == nil {
+		w.seen.Guest = seen
+	}
+	return err
+}
+
+func (w *walk) readInstance(ctx context.Context) error {
+	r, err := w.CloudStack.Instance(ctx, w.target.InstanceID)
+	if err != nil {
+		return err
+	}
+	w.seen.Instance, w.seen.ServerTime = r.Instance, r.ServerTime
+	return w.readJob(ctx, r.PendingJobID)
+}
+
+// at says which system an error came from.
+func at(system string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", system, err)
+}
+
+// probe reads the guest. A way into it that failed is not used again: the next look asks for a new one.
 func (w *walk) probe(ctx context.Context) (capacity.Guest, error) {
 	if w.guest == nil {
 		g, err := w.Guests.Guest(ctx, w.target)
@@ -98,7 +127,11 @@ func (w *walk) probe(ctx context.Context) (capacity.Guest, error) {
 		}
 		w.guest = g
 	}
-	return w.guest.Probe(ctx)
+	seen, err := w.guest.Probe(ctx)
+	if err != nil {
+		w.guest = nil
+	}
+	return seen, err
 }
 
 // took keeps a Node that was read or patched, with the claim on it.
@@ -134,7 +167,7 @@ func (w *walk) readJob(ctx context.Context, pending string) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return at("CloudStack", err)
 	}
 	w.seen.Job = &job
 	return nil

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -61,15 +62,30 @@ func (p Plan) Refused() []NodePlan {
 }
 
 // NewPlan plans for all members whose role has a goal: nodes that carry a claim already come first, because only one node of a
-// cluster may be in work; then workers, then control-plane nodes, each in the order given.
+// cluster may be in work; then workers, then control-plane nodes, each in the order given. A node that carries a claim and has
+// no goal here refuses the rollout: it must be finished first.
 func NewPlan(clusterID, clusterName string, goals map[Role]Goal, members []Member) Plan {
 	p := Plan{ClusterID: clusterID, ClusterName: clusterName, Goals: goals}
 	for _, m := range ordered(members) {
-		if goal, ok := goals[m.Seen.Target.Role]; ok {
+		goal, wanted := goals[m.Seen.Target.Role]
+		switch {
+		case wanted:
 			p.Nodes = append(p.Nodes, planNode(goal, m))
+		case m.Claim != nil:
+			p.Nodes = append(p.Nodes, unfinished(m))
 		}
 	}
 	return p
+}
+
+// unfinished is a node that an earlier rollout left claimed, and that this rollout does not touch.
+func unfinished(m Member) NodePlan {
+	t := m.Seen.Target
+	return NodePlan{Target: t, Present: m.Seen.Instance.Size(), Resumes: m.Claim.Run, Refusals: []Refusal{{
+		Check: capacity.Check{Layer: capacity.LayerLock, What: "claim on Node " + t.Name, Expected: "none, or a goal for role " + string(t.Role),
+			Observed: fmt.Sprintf("run %s took it to %s and has not finished", m.Claim.Run, m.Claim.Goal)},
+		Remedy: "Finish that node first: " + recoverCommand(t, Goal{Offering: m.Claim.Goal}),
+	}}}
 }
 
 func ordered(members []Member) []Member {
@@ -102,36 +118,52 @@ func planNode(goal Goal, m Member) NodePlan {
 	} else if lagging(goal, m.Seen) != "" {
 		np.Refusals = Refusals(goal, m.Seen)
 	}
+	np.walk(&w)
+	return np
+}
+
+// walk lists the moves that take the ideal world to the goal.
+func (np *NodePlan) walk(w *ideal) {
+	var step Step
 	for range mostSteps {
-		step := Next(goal, w.tenure, w.claim, w.seen)
+		step = Next(np.Goal, w.tenure, w.claim, w.seen)
 		switch step.Kind {
 		case KindDone:
-			return np
+			return
 		case KindStop:
-			if len(np.Refusals) == 0 {
-				f := step.Fault
-				np.Refusals = []Refusal{{Check: capacity.Check{Layer: f.Layer, What: f.Summary, Expected: f.Expected, Observed: f.Observed}, Remedy: f.Recover}}
-			}
-			np.Moves = nil
-			return np
+			np.refuse(step.Fault)
+			return
 		case KindAct:
-			if step.Action == ActionRelease {
-				np.Moves = append(np.Moves, verifyMove(goal, w))
-			}
-			if step.Action != ActionNoteJob {
-				np.Moves = append(np.Moves, PlannedMove{Move: step.Move, Action: step.Action, Sentence: Sentence(step.Action, goal, w.claim, w.seen), Why: step.Why})
-			}
+			np.add(step, w)
 			w.do(step.Action)
 		case KindWait:
 			w.pass(step)
 		}
 	}
-	np.Refusals = append(np.Refusals, Refusal{Check: capacity.Check{Layer: capacity.LayerPreflight, What: "plan", Expected: "an end", Observed: "none after " + fmt.Sprint(mostSteps) + " steps"},
-		Remedy: "This is a fault of trueup: please report it with the output of `trueup status -o json`"})
-	return np
+	np.refuse(&Fault{Layer: step.Check.Layer, Summary: "this can't come true: " + step.Check.What, Expected: step.Check.Expected, Observed: step.Check.Observed,
+		Recover: "Mend that first, or report it as a fault of trueup with the output of `trueup status -o json`"})
 }
 
-func verifyMove(goal Goal, w ideal) PlannedMove {
+func (np *NodePlan) add(step Step, w *ideal) {
+	if step.Action == ActionRelease {
+		np.Moves = append(np.Moves, verifyMove(np.Goal, w))
+	}
+	if step.Action != ActionNoteJob {
+		np.Moves = append(np.Moves, PlannedMove{Move: step.Move, Action: step.Action, Sentence: Sentence(step.Action, np.Goal, w.claim, w.seen), Why: step.Why})
+	}
+}
+
+// refuse drops the moves: a node that can't be taken to its goal is not started on.
+func (np *NodePlan) refuse(f *Fault) {
+	np.Moves = nil
+	if len(np.Refusals) > 0 {
+		return
+	}
+	np.Refusals = []Refusal{{Check: capacity.Check{Layer: f.Layer, What: f.Summary, Expected: f.Expected, Observed: f.Observed},
+		Remedy: cmp.Or(f.Recover, "Mend that, then run: "+recoverCommand(np.Target, np.Goal))}}
+}
+
+func verifyMove(goal Goal, w *ideal) PlannedMove {
 	return PlannedMove{Move: MoveVerify, Why: "a CloudStack record proves nothing about the Node",
 		Sentence: fmt.Sprintf("wait until Node %s is Ready with %d CPU and %d MiB in a status posted by the running kubelet, which must then have run for %s",
 			w.seen.Target.Name, goal.Offering.CPUs, w.seen.Guest.MemTotal/capacity.MiB, goal.Settle)}

@@ -2,36 +2,37 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
 // Refusal is a reason not to touch a node at all, found before any change.
 type Refusal struct {
-	Check capacity.Check
+	Check capacity.Check `json:"check"`
 	// Remedy says what a person can do about it.
-	Remedy string
+	Remedy string `json:"remedy"`
 }
 
 // String prints the refusal for people.
 func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 
-// Refusals lists every reason not to start on this node, the most fundamental first. None of them is about a node that is
-// already where it shall be.
+// Refusals lists every reason not to start on this node, the most fundamental first. It is asked only about a node that is
+// not yet where it shall be.
 func Refusals(goal Goal, seen Observation) []Refusal {
-	all := append(identityRefusals(seen), schedulingRefusals(seen)...)
+	all := append(identityRefusals(seen), healthRefusals(seen)...)
 	if !seen.Instance.AtOffering(goal.Offering) {
 		all = append(all, offeringRefusals(goal.Offering, seen.Instance)...)
-		all = append(all, hardwareRefusals(goal.Offering, seen)...)
 	}
-	all = append(all, managerRefusals(seen.Guest)...)
-	var out []Refusal
-	for _, r := range all {
-		if !r.Check.OK {
-			out = append(out, r)
-		}
+	all = append(all, hardwareRefusals(goal.Offering, seen)...)
+	if changesSize(goal, seen) {
+		all = append(all, managerRefusals(seen.Guest)...)
 	}
-	return out
+	return failing(all)
+}
+
+func failing(all []Refusal) []Refusal {
+	return slices.DeleteFunc(all, func(r Refusal) bool { return r.Check.OK })
 }
 
 func preflight(what string, ok bool, expected, observed string) capacity.Check {
@@ -51,30 +52,39 @@ func identityRefusals(seen Observation) []Refusal {
 	}
 }
 
-func schedulingRefusals(seen Observation) []Refusal {
-	ready := capacity.CheckReady(seen.Node)
-	marks := checkMarks(seen.Node)
-	running := preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State)
+// healthRefusals: only a healthy node can be verified afterwards, and only where nobody else is at work.
+func healthRefusals(seen Observation) []Refusal {
+	ready, unit, marks := capacity.CheckReady(seen.Node), capacity.CheckRunning(seen.Guest), checkMarks(seen.Node)
+	sums := capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node)
 	return []Refusal{
-		{running, "Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"},
-		{ready, "A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
-		{marks, "Wait until that tool has finished with the node, or remove its mark if it was left over"},
+		{preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State),
+			"Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"},
+		{preflight(unit.What, unit.OK, unit.Expected, unit.Observed), "See `systemctl status kubelet` on the node"},
+		{preflight(ready.What, ready.OK, ready.Expected, ready.Observed),
+			"A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
+		{preflight(sums.What, sums.OK, sums.Expected, sums.Observed),
+			"No kubelet posts this: look for what else writes to the Node's status"},
+		{preflight(marks.What, marks.OK, marks.Expected, marks.Observed),
+			"Wait until that tool has finished with the node, or remove its mark if it was left over"},
 	}
 }
 
 // offeringRefusals are CloudStack's own rules for a live scale on KVM, as far as the VM and the offering show them.
 func offeringRefusals(goal capacity.Offering, i capacity.Instance) []Refusal {
-	shrinks := goal.CPUs < i.CPUs || goal.MemoryMiB < i.MemoryMiB || (goal.SpeedMHz > 0 && goal.SpeedMHz < i.SpeedMHz)
 	return []Refusal{
 		{preflight("kind of the offering", !goal.Custom, "fixed CPU and memory", "custom"),
 			"CKS refuses custom offerings: choose one with fixed CPU and memory"},
-		{preflight("size of the offering", !shrinks, "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
+		{preflight("size of the offering", !shrinks(goal, i), "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
 			"CloudStack lets a running instance only grow: choose an offering with at least its present CPUs, CPU speed and memory"},
 		{preflight("dynamic scaling of the offering", goal.DynamicScaling, "dynamicscalingenabled true", "false"),
 			"Choose an offering with dynamic scaling enabled; CloudStack can't switch between such and other ones on a running instance"},
 		{preflight("dynamic scaling of the instance", i.DynamicallyScalable, "isdynamicallyscalable true", "false"),
 			"The flag is fixed at the start of a VM: it needs a dynamically scalable template and offering, the zone setting enable.dynamic.scale.vm, updateVirtualMachine, and a stop and start"},
 	}
+}
+
+func shrinks(goal capacity.Offering, i capacity.Instance) bool {
+	return goal.CPUs < i.CPUs || goal.MemoryMiB < i.MemoryMiB || (goal.SpeedMHz > 0 && goal.SpeedMHz < i.SpeedMHz)
 }
 
 func speed(size string, mhz int) string {
@@ -89,7 +99,13 @@ func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
 	g := seen.Guest
 	growth := (goal.MemoryMiB - seen.Instance.MemoryMiB) * capacity.MiB
 	aligned := g.BlockSize > 0 && growth%g.BlockSize == 0
+	total := capacity.CheckMemTotal(nil, g, capacity.Offering{MemoryMiB: g.MemoryOnline() / capacity.MiB})
+	excess := g.Excess(goal) && !shrinks(goal, seen.Instance)
 	return []Refusal{
+		{preflight("hardware of the guest", !excess, "at most "+goal.Size(), fmt.Sprintf("%d CPU / %d MiB plugged", g.CPUsPresent, g.MemoryPresent()/capacity.MiB)),
+			"The guest has more than CloudStack would show: look at the instance's definition on its host, or choose a bigger offering"},
+		{preflight(total.What, total.OK, total.Expected, total.Observed),
+			"Much of the guest's memory is hidden from its kernel: deflate the balloon, or shrink the crash kernel's reservation"},
 		{preflight("memory growth", aligned || growth <= 0, fmt.Sprintf("a multiple of the guest's memory block, %d MiB", g.BlockSize/capacity.MiB), fmt.Sprintf("%d MiB", growth/capacity.MiB)),
 			"The guest's kernel refuses such a DIMM as a whole, and every later one too until a power cycle: choose an offering that differs by a multiple"},
 		{preflight("CPUs that the guest can ever have in this boot", g.CPUsPossible >= goal.CPUs, fmt.Sprintf("at least %d", goal.CPUs), fmt.Sprint(g.CPUsPossible)),

@@ -1,9 +1,11 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
@@ -66,6 +68,8 @@ type Effect struct {
 	Node   string    `json:"node"`
 	Action Action    `json:"action"`
 	Text   string    `json:"text"`
+	// Unanswered means that no reply came: it was done or it was not, which the next look showed.
+	Unanswered bool `json:"unanswered,omitempty"`
 }
 
 // Report is what a rollout did, for people and machines.
@@ -109,14 +113,17 @@ const (
 // ErrInterrupted means that the rollout stopped at a safe point because it was asked to. It can be resumed.
 var ErrInterrupted = errors.New("stopped at a safe point")
 
-// Walk performs the plan, node by node, and returns what was done. The error is nil when every node is verified; else it is a *Fault,
-// ErrInterrupted, or the context's error. The report is complete in every case.
+// Walk performs the plan, node by node, and returns what was done. The error is nil when every node is verified and the Lease is given
+// back; else it is a *Fault, ErrInterrupted, or the context's error. The report is complete in every case.
 func (r *Runner) Walk(ctx context.Context, plan Plan) (Report, error) {
 	report := Report{Run: r.Run}
 	for _, np := range plan.Nodes {
 		report.Nodes = append(report.Nodes, NodeReport{Target: np.Target, Goal: np.Goal, Outcome: OutcomeWaiting})
 	}
 	tenure, err := r.Lock.Acquire(ctx, r.leaseState(plan))
+	if ctx.Err() != nil && err != nil {
+		return report, ctx.Err()
+	}
 	if err != nil {
 		return report, lockFault(plan, err)
 	}
@@ -129,7 +136,7 @@ func (r *Runner) Walk(ctx context.Context, plan Plan) (Report, error) {
 
 func (r *Runner) walkNodes(ctx context.Context, plan Plan, tenure Tenure, report *Report) error {
 	for i, np := range plan.Nodes {
-		w := &walk{Runner: r, tenure: tenure, plan: np, target: np.Target, goal: np.Goal, report: report, node: &report.Nodes[i]}
+		w := &walk{Runner: r, tenure: tenure, plan: np, target: np.Target, goal: np.Goal, report: report, node: &report.Nodes[i], tried: map[Action]bool{}}
 		if i+1 < len(plan.Nodes) {
 			w.next = &plan.Nodes[i+1].Target
 		}
@@ -170,5 +177,16 @@ func lockFault(plan Plan, err error) error {
 
 // recoverCommand is the command that finishes what a rollout began on a node.
 func recoverCommand(t Target, g Goal) string {
-	return fmt.Sprintf("trueup scale %s --%s %s", t.ClusterName, t.Role, g.Offering.Name)
+	return fmt.Sprintf("trueup scale %s --%s %s", word(cmp.Or(t.ClusterName, t.ClusterID)), t.Role, word(cmp.Or(g.Offering.Name, g.Offering.ID)))
+}
+
+// word quotes a name for the shell, if it needs that.
+func word(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -14,22 +14,44 @@ import (
 func (w *walk) wait(ctx context.Context, step Step) error {
 	w.enter(step.Move)
 	w.tell(Event{Move: step.Move, Check: step.Check})
-	left := w.bound(step.Move) - w.Clock.Now().Sub(w.moveSince)
+	left := w.bound(step.Move) - w.spent(step.Move)
 	if left <= 0 {
 		return w.fail(ctx, w.overdue(step))
 	}
 	if w.stopped() {
-		return fmt.Errorf("%s: while waiting in the %s of %s: %w; to go on: %s", w.target.ClusterName, step.Move, w.target.Name, ErrInterrupted, recoverCommand(w.target, w.goal))
+		return w.interrupted("while waiting in the " + string(step.Move))
 	}
-	select {
-	case <-w.nodeChanged(ctx, step.Move):
-		return nil
-	case <-w.Clock.After(min(left, w.nextPause(step))):
-		return nil
-	case <-w.Stop:
-		return nil // the next look decides; wait then stops
-	case <-ctx.Done():
-		return ctx.Err()
+	clear(w.tried)
+	return w.rest(ctx, min(left, w.nextPause(step)), w.nodeChanged(ctx, step.Move))
+}
+
+// interrupted says where the walk stopped because it was asked to, and how to go on.
+func (w *walk) interrupted(where string) error {
+	return fmt.Errorf("%s, node %s: %w, %s; to go on: %s", w.target.ClusterName, w.target.Name, ErrInterrupted, where, recoverCommand(w.target, w.goal))
+}
+
+// rest returns after d, or before on a wake-up, but never so early that two looks follow each other without a pause. When it was
+// asked to stop it returns at once: the look that follows decides whether there is anything to stop.
+func (w *walk) rest(ctx context.Context, d time.Duration, wakes <-chan struct{}) error {
+	timer := w.Clock.After(d)
+	for {
+		select {
+		case _, open := <-wakes:
+			if !open {
+				w.wakes = nil // the watch has ended: the timer still looks
+			} else if gap := firstPause - w.Clock.Now().Sub(w.looked); gap > 0 {
+				timer = w.Clock.After(min(gap, d))
+			} else {
+				return nil
+			}
+			wakes = nil
+		case <-timer:
+			return nil
+		case <-w.Stop:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -95,15 +117,11 @@ func (w *walk) overdue(step Step) *Fault {
 }
 
 // accessFault is the fault of a look that failed for good.
-func (w *walk) accessFault(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	f := &Fault{Layer: capacity.LayerAccess, Move: w.move, Summary: "the node can't be read", Cause: err}
+func accessFault(m Move, err error, since time.Time) *Fault {
 	if errors.Is(err, ErrClaimUnreadable) {
-		f.Layer, f.Summary = capacity.LayerLock, "the Node carries a claim that this version of trueup can't read"
+		return &Fault{Layer: capacity.LayerLock, Move: m, Summary: "the Node carries a claim that this version of trueup can't read", Cause: err, Since: since}
 	}
-	return w.complete(f)
+	return &Fault{Layer: capacity.LayerAccess, Move: m, Summary: "the node can't be read", Cause: err, Since: since}
 }
 
 // fail completes the fault, keeps it in the claim and in an Event on the Node, and returns it. A node that holds a claim stays as it is: cordoned, if the claim cordoned it.
@@ -114,7 +132,7 @@ func (w *walk) fail(ctx context.Context, f *Fault) error {
 	if (f.Layer == capacity.LayerGuest || f.Layer == capacity.LayerKubelet || f.Move == MoveVerify) && w.guest != nil {
 		f.Details, _ = w.guest.Diagnose(ctx)
 	}
-	if w.claim != nil && f.Layer != capacity.LayerLock {
+	if w.claim != nil && w.claim.Tenure() == w.tenure && f.Layer != capacity.LayerLock {
 		w.keepFault(ctx, f)
 	}
 	if w.seen.Node.Name != "" {
