@@ -32,12 +32,14 @@ type Cloud struct {
 	log    *os.File
 }
 
-// APIKeyPath and SecretKeyPath are files with the account's keys; only their owner may read them.
-func (c *Cloud) APIKeyPath() string    { return filepath.Join(c.dir, "api-key") }
+// APIKeyPath is the file with the account's API key.
+func (c *Cloud) APIKeyPath() string { return filepath.Join(c.dir, "api-key") }
+
+// SecretKeyPath is the file with the account's secret key; only its owner may read it.
 func (c *Cloud) SecretKeyPath() string { return filepath.Join(c.dir, "secret-key") }
 
 // startCloud describes the lab to the stand-in and serves its API on a free port of loopback.
-func (l *Lab) startCloud() error {
+func (l *Lab) startCloud(ctx context.Context) error {
 	dir := filepath.Join(l.Options.Dir, "cloudstack")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -63,7 +65,7 @@ func (l *Lab) startCloud() error {
 		return err
 	}
 	c.ClusterID = c.Model.AddCluster(spec).ID
-	return c.serve()
+	return c.serve(ctx)
 }
 
 // addAccount makes keys that nobody can guess: the stand-in changes this machine's processes on their word.
@@ -123,8 +125,8 @@ func (l *Lab) clusterSpec() (standin.ClusterSpec, error) {
 	return spec, nil
 }
 
-func (c *Cloud) serve() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (c *Cloud) serve(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

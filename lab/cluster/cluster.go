@@ -45,6 +45,7 @@ type Lab struct {
 // Node is one guest and its role.
 type Node struct {
 	*guest.Guest
+
 	Control bool
 }
 
@@ -87,14 +88,14 @@ func (l *Lab) up(ctx context.Context) (err error) {
 	if l.login, err = newLogin(filepath.Join(l.Options.Dir, "ssh")); err != nil {
 		return err
 	}
-	l.progress.say("control plane")
+	l.progress.sayf("control plane")
 	if l.Plane, err = control.Start(ctx, l.starter, l.Options.Artifacts.Kubernetes, filepath.Join(l.Options.Dir, "control")); err != nil {
 		return err
 	}
 	if err := l.connect(); err != nil {
 		return err
 	}
-	l.progress.say("%d guests: boot, then kubelet", l.Options.Control+l.Options.Workers)
+	l.progress.sayf("%d guests: boot, then kubelet", l.Options.Control+l.Options.Workers)
 	if err := l.startGuests(ctx); err != nil {
 		return err
 	}
@@ -107,13 +108,13 @@ func (l *Lab) up(ctx context.Context) (err error) {
 	if err := l.startPods(ctx); err != nil {
 		return err
 	}
-	if err := l.startCloud(); err != nil {
+	if err := l.startCloud(ctx); err != nil {
 		return err
 	}
 	if err := l.writeDescription(); err != nil {
 		return err
 	}
-	l.progress.say(upLine)
+	l.progress.sayf("%s", upLine)
 	return nil
 }
 
@@ -129,7 +130,7 @@ func (l *Lab) waitNodes(ctx context.Context) error {
 			if err := node.WaitSSH(bootCtx); err != nil {
 				return err
 			}
-			l.progress.say("%s: SSH answers", node.Name())
+			l.progress.sayf("%s: SSH answers", node.Name())
 			return l.waitReady(ctx, node)
 		})
 	}
@@ -162,8 +163,8 @@ type progress struct {
 	began time.Time
 }
 
-func (p *progress) say(format string, arguments ...any) {
+func (p *progress) sayf(format string, arguments ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, "%6.1f s  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, arguments...))
+	_, _ = fmt.Fprintf(p.out, "%6.1f s  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, arguments...))
 }

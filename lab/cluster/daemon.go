@@ -40,19 +40,19 @@ func Spawn(ctx context.Context, dir string, argv []string, progress io.Writer) e
 	if err != nil {
 		return err
 	}
-	defer os.Remove(log.Name()) // read below if things go wrong; the daemon's programs have their own logs
-	defer log.Close()
+	defer func() { _ = os.Remove(log.Name()) }() // read below if things go wrong; the daemon's programs have their own logs
+	defer func() { _ = log.Close() }()
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer ours.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	defer func() { _ = ours.Close() }()
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives the call on purpose
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{theirs}
 	cmd.Env = append(os.Environ(), process.Mark+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	theirs.Close()
+	_ = theirs.Close()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ const upLine = "the lab is up"
 func copyProgress(out io.Writer, in io.Reader) (up bool) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		fmt.Fprintln(out, lines.Text())
+		_, _ = fmt.Fprintln(out, lines.Text()) // progress that nobody reads is no reason to stop
 		if strings.HasSuffix(lines.Text(), upLine) {
 			return true
 		}

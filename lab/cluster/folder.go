@@ -42,19 +42,19 @@ func holdFolder(ctx context.Context, path string) (*folder, error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
+		_ = lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &InUseError{Dir: path}
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	if stale(lock) {
-		lock.Close()
+		_ = lock.Close()
 		return holdFolder(ctx, path)
 	}
 	f := &folder{path: path, lock: lock}
 	if err := errors.Join(f.clean(ctx), f.writePID()); err != nil {
-		lock.Close()
+		_ = lock.Close()
 		return nil, err
 	}
 	return f, nil
@@ -107,7 +107,7 @@ func (f *folder) clean(ctx context.Context) error {
 
 // release empties the folder, removes it and lets go of it.
 func (f *folder) release(ctx context.Context) error {
-	defer f.lock.Close()
+	defer func() { _ = f.lock.Close() }()
 	if err := f.clean(ctx); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func Held(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer lock.Close() // lets go of the lock, too
+	defer func() { _ = lock.Close() }() // lets go of the lock, too
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return true, nil

@@ -113,7 +113,7 @@ func (l *Lab) waitReady(ctx context.Context, node *Node) error {
 	if err := l.waitNode(ctx, node, nodeIsReady); err != nil {
 		return err
 	}
-	l.progress.say("%s: Node is Ready", node.Name())
+	l.progress.sayf("%s: Node is Ready", node.Name())
 	return nil
 }
 

@@ -33,6 +33,9 @@ const (
 // maxNodes keeps guest addresses in one /24 and, long before, a machine usable: two cores carry three or four kubelets.
 const maxNodes = 16
 
+// maxPods is what one kubelet takes by default.
+const maxPods = 110
+
 // complete fills in defaults and refuses what can't be.
 func (o Options) complete() (Options, error) {
 	if o.Dir == "" {
@@ -51,6 +54,8 @@ func (o Options) complete() (Options, error) {
 		o.Progress = io.Discard
 	}
 	switch {
+	case o.Pods < 0 || o.Pods > maxPods:
+		return o, fmt.Errorf("lab: %d pods: possible are 0 to %d", o.Pods, maxPods)
 	case o.Control < 0 || o.Workers < 0 || o.Control+o.Workers > maxNodes:
 		return o, fmt.Errorf("lab: %d control nodes and %d workers: possible are 1 to %d together", o.Control, o.Workers, maxNodes)
 	case o.VCPUs < 1 || o.VCPUs > maxVCPUs:

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// PodNamespace and PodDeployment name the lab's own pods.
-	PodNamespace  = "default"
+	// PodNamespace is where the lab's own pods are.
+	PodNamespace = "default"
+	// PodDeployment is the name of their Deployment.
 	PodDeployment = "pause"
 	podImage      = "lab.local/pause:1" // in every guest's image
 	// podsTimeout is ten times what four pods took on a loaded machine (22 s).
@@ -29,10 +30,10 @@ func (l *Lab) startPods(ctx context.Context) error {
 	if l.Options.Pods == 0 {
 		return nil
 	}
-	l.progress.say("%d pods", l.Options.Pods)
+	l.progress.sayf("%d pods", l.Options.Pods)
 	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
 	defer cancel()
-	if _, err := l.Kube.AppsV1().Deployments(PodNamespace).Create(ctx, pauseDeployment(int32(l.Options.Pods)), metav1.CreateOptions{}); err != nil {
+	if _, err := l.Kube.AppsV1().Deployments(PodNamespace).Create(ctx, pauseDeployment(l.Options.Pods), metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, PodDeployment)
@@ -44,17 +45,17 @@ func (l *Lab) startPods(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lab: %d pods did not all become available: %w", l.Options.Pods, err)
 	}
-	l.progress.say("all pods run")
+	l.progress.sayf("all pods run")
 	return nil
 }
 
 // pauseDeployment spreads its pods over the workers, one more on each before a second on any; control nodes are tolerated, not preferred.
-func pauseDeployment(replicas int32) *appsv1.Deployment {
+func pauseDeployment(replicas int) *appsv1.Deployment {
 	labels := map[string]string{"app": PodDeployment}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: PodDeployment, Namespace: PodNamespace},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
+			Replicas: new(int32(replicas)), //nolint:gosec // Options.complete bounds it
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},

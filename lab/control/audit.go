@@ -40,7 +40,7 @@ func (p *Plane) Writes() ([]Write, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var writes []Write
 	for entries := json.NewDecoder(file); ; {
 		var e auditEntry

@@ -1,7 +1,8 @@
 package control
 
 import (
-	"fmt"
+	"net"
+	"strconv"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -16,7 +17,7 @@ func (p *Plane) kubeconfig(host, user string, client pair) ([]byte, error) {
 	context := user + "@" + cluster
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{cluster: {
-			Server: fmt.Sprintf("https://%s:%d", host, p.port), CertificateAuthorityData: p.authority.pem}},
+			Server: "https://" + net.JoinHostPort(host, strconv.Itoa(p.port)), CertificateAuthorityData: p.authority.pem}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{user: {
 			ClientCertificateData: client.cert, ClientKeyData: client.key}},
 		Contexts:       map[string]*clientcmdapi.Context{context: {Cluster: cluster, AuthInfo: user}},

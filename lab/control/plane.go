@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -147,15 +148,19 @@ func (p *Plane) Stop(ctx context.Context) {
 }
 
 // freePorts returns ports of 127.0.0.1 that are free now.
-func freePorts(count int) ([]int, error) {
+func freePorts(ctx context.Context, count int) ([]int, error) {
 	var ports []int
 	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // only at the end, so that no port comes twice
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		defer func() { _ = listener.Close() }() // only at the end, so that no port comes twice
+		address, err := netip.ParseAddrPort(listener.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, int(address.Port()))
 	}
 	return ports, nil
 }

@@ -15,7 +15,7 @@ import (
 func startOnFreePorts(ctx context.Context, count int, start func(ports []int) (*process.Process, error), ready func(context.Context) error) (*process.Process, error) {
 	var failures error
 	for range startTries {
-		ports, err := freePorts(count)
+		ports, err := freePorts(ctx, count)
 		if err != nil {
 			return nil, err
 		}

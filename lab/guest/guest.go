@@ -74,10 +74,10 @@ func Start(ctx context.Context, starter *process.Starter, dir string, boot Boot)
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
+	defer func() { _ = theirs.Close() }()
 	qemu, err := starter.Start("guest-"+spec.Name, arguments(dir, spec), theirs)
 	if err != nil {
-		ours.Close()
+		_ = ours.Close()
 		return nil, err
 	}
 	g := &Guest{Process: qemu, spec: spec, identity: boot.Identity, login: boot.Login, console: filepath.Join(dir, "console.log")}
@@ -85,7 +85,7 @@ func Start(ctx context.Context, starter *process.Starter, dir string, boot Boot)
 		g.sshPort, err = g.forwardedPort()
 	}
 	if err != nil {
-		ours.Close()
+		_ = ours.Close()
 		qemu.Kill()
 		return nil, fmt.Errorf("guest %s: %w", spec.Name, errors.Join(err, qemu.Err()))
 	}

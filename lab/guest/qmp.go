@@ -25,7 +25,7 @@ type QMP struct {
 
 // QMPError is an error that QEMU answered.
 type QMPError struct {
-	Command string
+	Command string `json:"-"`
 	Class   string `json:"class"`
 	Desc    string `json:"desc"`
 }
@@ -41,7 +41,7 @@ func qmpPair() (ours net.Conn, theirs *os.File, err error) {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
 	mine := os.NewFile(uintptr(fds[0]), "qmp")
-	defer mine.Close()
+	defer func() { _ = mine.Close() }()
 	ours, err = net.FileConn(mine)
 	if err != nil {
 		_ = syscall.Close(fds[1])

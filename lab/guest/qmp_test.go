@@ -18,8 +18,8 @@ func fakeQEMU(t *testing.T, answer func(command string, id int) []string) *QMP {
 		requests := bufio.NewScanner(theirs)
 		for requests.Scan() {
 			var request struct {
-				Execute string
-				ID      int
+				Execute string `json:"execute"`
+				ID      int    `json:"id"`
 			}
 			if json.Unmarshal(requests.Bytes(), &request) != nil {
 				return

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"slices"
 	"text/template"
 	"time"
 
@@ -91,7 +92,7 @@ var seedDirs = []seedFile{
 func packSeed(files []seedFile) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	for _, f := range append(seedDirs[:len(seedDirs):len(seedDirs)], files...) {
+	for _, f := range slices.Concat(seedDirs, files) {
 		// ModTime: a file from 1970 makes systemd believe the clock went backwards.
 		header := &tar.Header{Name: f.path, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.body)), ModTime: time.Now()}
 		if f.path[len(f.path)-1] == '/' {

@@ -34,8 +34,8 @@ func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 		g.ssh.close()
 		return "", fmt.Errorf("guest %s: ssh: %w", g.spec.Name, err)
 	}
-	defer session.Close()
-	stop := context.AfterFunc(ctx, func() { session.Close() })
+	defer func() { _ = session.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
 	defer stop()
 	var stdout, stderr bytes.Buffer
 	session.Stdout, session.Stderr = &stdout, &stderr
@@ -80,7 +80,7 @@ func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	c, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
 		User:            User,
@@ -88,7 +88,7 @@ func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
 		HostKeyCallback: ssh.FixedHostKey(g.identity.HostKey),
 	})
 	if err != nil {
-		conn.Close()
+		_ = conn.Close()
 		return nil, err
 	}
 	g.ssh.client = ssh.NewClient(c, channels, requests)

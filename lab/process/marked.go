@@ -66,7 +66,7 @@ func killMarked(pid int, dir string) (name string, killed bool) {
 	if err != nil {
 		return "", false
 	}
-	defer held.Release()
+	defer func() { _ = held.Release() }()
 	if !isMarked(pid, dir) {
 		return "", false
 	}
@@ -107,7 +107,7 @@ func Terminate(pid int, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer held.Release()
+	defer func() { _ = held.Release() }()
 	if !isMarked(pid, dir) {
 		return fmt.Errorf("process %d is not of the lab in %s: it was left alone", pid, dir)
 	}

@@ -66,9 +66,9 @@ func (s *Starter) Start(name string, argv []string, files ...*os.File) (*Process
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives the call on purpose
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = files
 	cmd.Env = append(os.Environ(), Mark+"="+s.dir)

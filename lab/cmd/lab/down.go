@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/cks-trueup/trueup/lab/cluster"
@@ -20,7 +18,7 @@ func downCommand(dir *string) *cobra.Command {
 			}
 			existed, err := cluster.Remove(cmd.Context(), path)
 			if err == nil && !existed {
-				fmt.Fprintln(cmd.ErrOrStderr(), "There is no lab in", path)
+				cmd.PrintErrln("There is no lab in", path)
 			}
 			return err
 		},

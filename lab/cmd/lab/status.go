@@ -23,10 +23,11 @@ func statusCommand(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Errors come out at Flush.
 			out := tabwriter.NewWriter(cmd.ErrOrStderr(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(out, "NODE\tROLE\tVM\tSSH")
+			_, _ = fmt.Fprintln(out, "NODE\tROLE\tVM\tSSH")
 			for _, node := range description.Nodes {
-				fmt.Fprintf(out, "%s\t%s\t%s\t127.0.0.1:%d\n", node.Name, node.Role, node.VMID, node.SSHPort)
+				_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t127.0.0.1:%d\n", node.Name, node.Role, node.VMID, node.SSHPort)
 			}
 			if err := out.Flush(); err != nil {
 				return err

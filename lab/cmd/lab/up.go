@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,7 +54,7 @@ func up(cmd *cobra.Command, dir string, flags labFlags) error {
 	}
 	switch running, err := cluster.ReadDescription(dir); {
 	case err == nil:
-		fmt.Fprintln(cmd.ErrOrStderr(), "A lab is up already, as it was started; these are its exports.")
+		cmd.PrintErrln("A lab is up already, as it was started; these are its exports.")
 		return running.WriteExports(cmd.OutOrStdout())
 	case !errors.Is(err, cluster.ErrNotUp):
 		return err
