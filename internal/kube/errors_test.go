@@ -36,8 +36,8 @@ func TestAnswersOfTheServer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(http.StatusText(tt.code), func(t *testing.T) {
+			c := newClient(t, Options{}) // before Parallel: envtest makes one user at a time
 			t.Parallel()
-			c := newClient(t, Options{})
 			count := onWire(c, func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 				return statusAnswer(r, tt.code), nil
 			})
@@ -77,8 +77,8 @@ func TestNoAnswerIsUnreachable(t *testing.T) {
 	}
 	for name, cause := range tests {
 		t.Run(name, func(t *testing.T) {
+			c := newClient(t, Options{}) // before Parallel: envtest makes one user at a time
 			t.Parallel()
-			c := newClient(t, Options{})
 			onWire(c, func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, cause })
 			_, err := c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: pointer("c")})
 			checkSentinel(t, err, rollout.ErrUnreachable)
