@@ -18,10 +18,12 @@ import (
 type acquisition struct {
 	client *Client
 	run    string
-	state  string // the annotation's text
-	first  *sighting
-	failed int       // writes that lost a race, or of unknown outcome
-	sentAt time.Time // when the look before a write of unknown outcome began; zero if there is none
+	// continues is the run of the unfinished rollout that this one goes on with, or gives up.
+	continues string
+	state     string // the annotation's text
+	first     *sighting
+	failed    int       // writes that lost a race, or of unknown outcome
+	sentAt    time.Time // when the look before a write of unknown outcome began; zero if there is none
 }
 
 // sighting is a held Lease as it was first seen, by the observer's own clock.
@@ -43,6 +45,9 @@ func (a *acquisition) take(ctx context.Context) (rollout.Tenure, time.Time, erro
 			return tenureOf(lease), a.sentAt, nil
 		}
 		free, err := a.free(lease, lookedAt)
+		if err == nil && free {
+			err = a.open(lease)
+		}
 		if err != nil {
 			return rollout.Tenure{}, time.Time{}, err
 		}
@@ -92,6 +97,22 @@ func (a *acquisition) free(lease *coordinationv1.Lease, lookedAt time.Time) (boo
 		return false, heldError(lease)
 	}
 	return lookedAt.Sub(a.first.at) >= graceOf(lease), nil
+}
+
+// open refuses a free Lease that shows an unfinished rollout which this one does not go on with. The error is a *rollout.OpenError. An
+// annotation that can't be read is refused as well: to write over it could lose somebody's claims.
+func (a *acquisition) open(lease *coordinationv1.Lease) error {
+	if lease == nil {
+		return nil
+	}
+	h, err := holding(lease)
+	if err != nil {
+		return err
+	}
+	if run := h.State.Run; run != "" && run != a.continues && run != a.run {
+		return &rollout.OpenError{State: h.State}
+	}
+	return nil
 }
 
 // graceOf is how long the Lease must have been seen unchanged before it may be taken over.

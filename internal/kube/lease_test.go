@@ -35,11 +35,27 @@ func newContender(t *testing.T, run string) *contender {
 		clock: clock, line: line,
 		state: rollout.LeaseState{
 			Run: run, Actor: run + "@host", Since: clock.Now(), ClusterID: "c-1",
-			Goals: map[rollout.Role]rollout.Goal{
-				rollout.RoleWorker: {Offering: capacity.Offering{ID: "o-2", CPUs: 4, MemoryMiB: 8192}, Settle: rollout.DefaultSettle},
+			Command: "scale", Continues: continuesAny(run),
+			Goals: map[string]rollout.Goal{
+				"vm-1": {Offering: capacity.Offering{ID: "o-2", CPUs: 4, MemoryMiB: 8192}, Settle: rollout.DefaultSettle},
 			},
 		},
 	}
+}
+
+// continuesAny names the other contender's run: whoever takes over here knows which rollout it goes on with.
+func continuesAny(run string) string {
+	if run == "run-a" {
+		return "run-b"
+	}
+	return "run-a"
+}
+
+// written is the state as it stands on the Lease.
+func (c *contender) written() rollout.LeaseState {
+	s := c.state
+	s.Continues = ""
+	return s
 }
 
 // acquired takes the Lease at once.
@@ -133,7 +149,7 @@ func TestLeaseLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Holding{Tenure: tenure, State: a.state, Since: a.state.Since, Renewed: a.state.Since}
+	want := Holding{Tenure: tenure, State: a.written(), Since: a.state.Since, Renewed: a.state.Since}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("Holder (-want +got):\n%s", diff)
 	}
@@ -156,7 +172,7 @@ func TestLeaseLife(t *testing.T) {
 		}
 	}
 
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Fatal(err)
 	}
 	released := rawLease(t)
@@ -179,7 +195,7 @@ func TestTransitionsNeverRepeat(t *testing.T) {
 		if tenure.Transitions != want {
 			t.Fatalf("transition %d, want %d", tenure.Transitions, want)
 		}
-		if err := a.Release(t.Context(), tenure); err != nil {
+		if err := a.Release(t.Context(), tenure, true); err != nil {
 			t.Fatal(err)
 		}
 		a.clock.forget()
@@ -212,7 +228,7 @@ func TestDeadHolderIsTakenOver(t *testing.T) {
 	if !errors.Is(err, rollout.ErrLost) || !strings.Contains(err.Error(), "run-b") {
 		t.Errorf("Check by the old holder: %v, want ErrLost that names run-b", err)
 	}
-	if err := a.Release(t.Context(), old); err != nil {
+	if err := a.Release(t.Context(), old, true); err != nil {
 		t.Errorf("Release by the old holder: %v", err)
 	}
 	if h, err := b.client.Holder(t.Context()); err != nil || h.Tenure != o.tenure || h.State.Run != "run-b" {
@@ -265,7 +281,7 @@ func TestLiveHolderIsRespected(t *testing.T) {
 	if !errors.As(o.err, &held) || !errors.Is(o.err, rollout.ErrHeld) {
 		t.Fatalf("Acquire while run-a renews: %v, want a HeldError", o.err)
 	}
-	want := &rollout.HeldError{State: a.state, Holder: "run-a", Since: a.state.Since}
+	want := &rollout.HeldError{State: a.written(), Holder: "run-a", Since: a.state.Since}
 	if diff := cmp.Diff(want, held); diff != "" {
 		t.Errorf("HeldError (-want +got):\n%s", diff)
 	}
@@ -283,7 +299,7 @@ func TestWaitingContenderTakesAReleasedLease(t *testing.T) {
 	tenure := a.acquired(t)
 	ended := b.acquire(t)
 	b.clock.settle(t)
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Fatal(err)
 	}
 	o, waited := b.waitFor(t, ended)
@@ -393,7 +409,7 @@ func TestRenewingStopsWhenTheLeaseIsLost(t *testing.T) {
 	if err := a.Check(t.Context(), tenure); !errors.Is(err, rollout.ErrLost) {
 		t.Errorf("Check of a deleted Lease: %v, want ErrLost", err)
 	}
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Errorf("Release of a deleted Lease: %v", err)
 	}
 }
@@ -408,7 +424,7 @@ func TestRenewingStopsWithItsContext(t *testing.T) {
 	}
 	cancel()
 	receive(t, a.held.done, "end of the renewing")
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Errorf("Release after the run's context has ended: %v", err)
 	}
 	if tenureOf(rawLease(t)).Run != "" {
@@ -441,7 +457,7 @@ func TestAcquireWithALostReply(t *testing.T) {
 			a := newContender(t, "run-a")
 			transitions := int32(1)
 			if method == http.MethodPatch {
-				if err := a.Release(t.Context(), a.acquired(t)); err != nil {
+				if err := a.Release(t.Context(), a.acquired(t), true); err != nil {
 					t.Fatal(err)
 				}
 				a.clock.forget()
@@ -467,7 +483,7 @@ func TestReleaseWithALostReply(t *testing.T) {
 	a := newContender(t, "run-a")
 	tenure := a.acquired(t)
 	loseOneReply(a.client, http.MethodPatch)
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Errorf("Release whose first reply was lost: %v", err)
 	}
 	if tenureOf(rawLease(t)).Run != "" {
@@ -499,7 +515,7 @@ func TestReleaseAmongOtherWriters(t *testing.T) {
 		}
 		return pass.RoundTrip(r)
 	})
-	if err := a.Release(t.Context(), tenure); err != nil {
+	if err := a.Release(t.Context(), tenure, true); err != nil {
 		t.Fatal(err)
 	}
 	lease := rawLease(t)
@@ -562,5 +578,31 @@ func TestLeaseTimesFence(t *testing.T) {
 	}
 	if requestTimeout > RenewInterval {
 		t.Error("one hanging request must not cost two renewals")
+	}
+}
+
+// An unfinished rollout stays on the Lease. Only who names its run may go on with it, or give it up; a finished one leaves nothing.
+func TestUnfinishedRolloutStaysOpen(t *testing.T) {
+	noLease(t)
+	a := newContender(t, "run-a")
+	if err := a.Release(t.Context(), a.acquired(t), false); err != nil {
+		t.Fatal(err)
+	}
+	stranger := newContender(t, "run-c")
+	stranger.state.Continues = ""
+	_, err := stranger.Acquire(t.Context(), stranger.state)
+	var open *rollout.OpenError
+	if !errors.As(err, &open) || !errors.Is(err, rollout.ErrHeld) {
+		t.Fatalf("another rollout: got %v, want an OpenError", err)
+	}
+	if diff := cmp.Diff(a.written(), open.State); diff != "" {
+		t.Errorf("state of the open rollout (-want +got):\n%s", diff)
+	}
+	b := newContender(t, "run-b")
+	if err := b.Release(t.Context(), b.acquired(t), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Release(t.Context(), stranger.acquired(t), true); err != nil {
+		t.Errorf("after the end of the open rollout: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func (l *Lock) Acquire(ctx context.Context, state rollout.LeaseState) (rollout.T
 	if err != nil {
 		return rollout.Tenure{}, fmt.Errorf("acquire the Lease: %w", err)
 	}
-	a := acquisition{client: l.client, run: state.Run, state: string(text)}
+	a := acquisition{client: l.client, run: state.Run, continues: state.Continues, state: string(text)}
 	tenure, began, err := a.take(ctx)
 	if err != nil {
 		return rollout.Tenure{}, err
@@ -78,16 +78,16 @@ func (l *Lock) Check(ctx context.Context, tenure rollout.Tenure) error {
 	return l.client.renew(ctx, held)
 }
 
-// Release stops the renewing, then removes holder and state from the Lease in one patch. A Lease that is no longer
-// ours is left alone. After an error the Lease stays until it expires.
-func (l *Lock) Release(ctx context.Context, tenure rollout.Tenure) error {
+// Release stops the renewing, then removes the holder from the Lease and, if the rollout is finished, its state in the same patch. A
+// Lease that is no longer ours is left alone. After an error the Lease stays until it expires.
+func (l *Lock) Release(ctx context.Context, tenure rollout.Tenure, finished bool) error {
 	l.mu.Lock()
 	if l.held != nil && l.held.tenure == tenure {
 		l.held.end()
 		l.held = nil
 	}
 	l.mu.Unlock()
-	err := l.client.releaseLease(ctx, tenure)
+	err := l.client.releaseLease(ctx, tenure, finished)
 	if errors.Is(err, rollout.ErrLost) {
 		return nil
 	}
@@ -163,11 +163,12 @@ func (c *Client) renew(ctx context.Context, t *tenancy) error {
 	return err
 }
 
-func (c *Client) releaseLease(ctx context.Context, tenure rollout.Tenure) error {
-	return c.changeOwn(ctx, tenure, leasePatch{
-		annotations: map[string]any{LeaseState: nil},
-		spec:        map[string]any{"holderIdentity": nil, "renewTime": metav1.NewMicroTime(c.clock.Now())},
-	})
+func (c *Client) releaseLease(ctx context.Context, tenure rollout.Tenure, finished bool) error {
+	patch := leasePatch{spec: map[string]any{"holderIdentity": nil, "renewTime": metav1.NewMicroTime(c.clock.Now())}}
+	if finished {
+		patch.annotations = map[string]any{LeaseState: nil}
+	}
+	return c.changeOwn(ctx, tenure, patch)
 }
 
 // changeOwn looks at the Lease and patches what it saw; again after a lost race, since not only holders write to it, and

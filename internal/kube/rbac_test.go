@@ -137,7 +137,7 @@ func TestManifestIsEnough(t *testing.T) {
 		t.Error(err)
 	}
 	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = pointer(""), pointer(false) })
-	if err := lock.Release(t.Context(), tenure); err != nil {
+	if err := lock.Release(t.Context(), tenure, true); err != nil {
 		t.Error(err)
 	}
 	if err := c.Record(t.Context(), rollout.NodeEvent{NodeName: name, NodeUID: n.UID, Reason: "Test", Message: "m"}); err != nil {
@@ -194,7 +194,7 @@ func freeLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Release(t.Context(), tenure); err != nil {
+	if err := l.Release(t.Context(), tenure, true); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,6 +67,10 @@ func (w *walk) judge(ctx context.Context, step Step, sentence string, err error)
 	}
 	if err == nil || errors.Is(err, errMoot) {
 		w.conflicts = 0
+		if step.Fault != nil { // the node was given back, and the rollout ends with the reason
+			step.Fault.GivenBack = true
+			return w.fail(ctx, step.Fault)
+		}
 		return nil
 	}
 	switch {
@@ -102,6 +106,8 @@ func (w *walk) perform(ctx context.Context, a Action) error {
 		return w.resize(ctx)
 	case ActionNoteJob:
 		return w.noteJob(ctx)
+	case ActionNoteUnchanged:
+		return w.noteUnchanged(ctx)
 	case ActionOnline:
 		return w.guest.Online(ctx)
 	case ActionRestart:

@@ -62,6 +62,16 @@ type ResizeIntent struct {
 	Expires time.Time `json:"expires"`
 	// JobID is CloudStack's async job, empty until the reply to the request was seen.
 	JobID string `json:"jobID,omitempty"`
+	// Refused is CloudStack's refusal of the request, empty where there was none: nothing will come of it.
+	Refused string `json:"refused,omitempty"`
+	// Unchanged is set when, after a failure, everything was first seen to be as before the claim.
+	Unchanged *Reading `json:"unchanged,omitempty"`
+}
+
+// Reading names one moment in one boot of a guest, by the guest's own clock.
+type Reading struct {
+	BootID    string        `json:"bootID"`
+	Monotonic time.Duration `json:"monotonic"` // since boot
 }
 
 // RestartIntent announces one restart of kubelet, with all that later proves whether it happened.

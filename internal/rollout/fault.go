@@ -20,7 +20,11 @@ type Fault struct {
 	Observed string         `json:"observed,omitempty"`
 	Since    time.Time      `json:"since,omitzero"`    // when the wait began, or the observation was made
 	Recover  string         `json:"recover,omitempty"` // the command that finishes or undoes it
-	Details  []string       `json:"details,omitempty"` // telling lines of journals and kernel logs
+	// Phase is the word that the claim keeps, where the layer and the move alone don't say it: resize-unclear, resize-partial.
+	Phase string `json:"phase,omitempty"`
+	// GivenBack is true if the node was untouched and healthy, and was given back on the way out.
+	GivenBack bool     `json:"givenBack,omitempty"`
+	Details   []string `json:"details,omitempty"` // telling lines of journals and kernel logs
 	// Cause is the error underneath, if one ended the move.
 	Cause error `json:"-"`
 }

@@ -58,7 +58,7 @@ func cameToNothing(claim Claim, seen Observation) bool {
 	switch {
 	case claim.Resize == nil, seen.Job != nil && seen.Job.Status == JobPending:
 		return false
-	case job != nil && job.Status == JobFailed:
+	case claim.Resize.Refused != "", job != nil && job.Status == JobFailed:
 		return true
 	}
 	return claim.Resize.JobID != "" && claim.Fault != nil && claim.Fault.Move == MoveResize
@@ -79,6 +79,22 @@ func restarting(claim Claim, seen Observation) *Claim {
 		CPUsOnline: seen.Guest.CPUsOnline, BlocksOnline: seen.Guest.BlocksOnline,
 	}
 	return &claim
+}
+
+// unchanged is the claim that notes that a failed resize was first seen to have changed nothing.
+func unchanged(claim Claim, seen Observation) *Claim {
+	if claim.Resize != nil {
+		resize := *claim.Resize
+		resize.Unchanged = &Reading{BootID: seen.Guest.BootID, Monotonic: seen.Guest.Monotonic}
+		claim.Resize = &resize
+	}
+	return &claim
+}
+
+// nothingDone tells whether nothing that the claim announced can have happened: no resize was asked for, no restart, and all is as before.
+func nothingDone(claim *Claim, seen Observation) bool {
+	return claim != nil && claim.Resize == nil && claim.Restart == nil && checkAsBefore(claim.Before, seen).OK &&
+		seen.Guest.CPUsOnline == claim.Before.Guest.CPUsOnline && seen.Guest.BlocksOnline == claim.Before.Guest.BlocksOnline
 }
 
 // release says what the release patch may clear besides the claim: the cordon only if our claim made it and managedFields still

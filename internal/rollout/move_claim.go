@@ -66,8 +66,16 @@ func (w *walk) amendClaim(ctx context.Context, change func(*Claim)) error {
 	return ErrConflict
 }
 
-// phases name, in the claim, where a rollout ended that did not finish the node.
+// noteUnchanged keeps the first of two readings which show that a failed resize has changed nothing.
+func (w *walk) noteUnchanged(ctx context.Context) error {
+	return w.writeClaim(ctx, unchanged(*w.claim, w.seen), NodePatch{})
+}
+
+// phase names, in the claim, where a rollout ended that did not finish the node.
 func phase(f *Fault) string {
+	if f.Phase != "" {
+		return f.Phase
+	}
 	if f.Move == "" {
 		return string(f.Layer)
 	}

@@ -34,8 +34,18 @@ func (w *walk) refused(ctx context.Context, refusal error) error {
 	if reading.Instance.AtOffering(w.goal.Offering) {
 		return errMoot
 	}
-	_ = w.amendClaim(ctx, func(c *Claim) { c.Resize = nil }) // else the next attempt waits until the request has expired
-	return refusal
+	var refused *RefusedError
+	errors.As(refusal, &refused)
+	// Kept in the claim, the refusal tells the next look that nothing will come of the request. If it can't be kept, the fault ends the
+	// rollout here, and the next attempt waits until the request has expired.
+	if err := w.amendClaim(ctx, func(c *Claim) {
+		if c.Resize != nil {
+			c.Resize.Refused = refused.Error()
+		}
+	}); err != nil {
+		return refusal
+	}
+	return nil
 }
 
 // noteJob keeps the id of a job that was found again.

@@ -14,8 +14,12 @@ func nextResize(goal Goal, claim *Claim, seen Observation) Step {
 	switch {
 	case intent == nil:
 		return nextRequest(seen, atGoal, atGoal.String())
+	case intent.Refused != "":
+		return nextFailed(goal, claim, seen, "CloudStack refused the offering change", intent.Refused)
+	case intent.JobID != "" && job != nil && job.Status == JobFailed:
+		return nextFailedJob(goal, claim, seen, job)
 	case intent.JobID != "":
-		return nextJob(goal, intent, job, atGoal)
+		return nextJob(intent, job, atGoal)
 	case job != nil:
 		return act(ActionNoteJob, "found job "+job.ID+" again, the reply to the request was lost")
 	case seen.ServerTime.After(intent.Expires):
@@ -54,17 +58,79 @@ func nextRequest(seen Observation, atGoal capacity.Check, why string) Step {
 }
 
 // nextJob decides while the job that the claim names has not brought the instance to the goal.
-func nextJob(goal Goal, intent *ResizeIntent, job *Job, atGoal capacity.Check) Step {
+func nextJob(intent *ResizeIntent, job *Job, atGoal capacity.Check) Step {
 	switch {
 	case job == nil:
 		atGoal.Observed += ", and CloudStack does not know job " + intent.JobID
-	case job.Status == JobFailed:
-		return stop(MoveResize, capacity.LayerCloudStack, "CloudStack failed the offering change", goal.Offering.String(),
-			fmt.Sprintf("job %s failed with code %d: %s", job.ID, job.Code, job.Text))
 	case job.Status == JobPending:
 		atGoal.Observed += ", job " + job.ID + " pending"
 	default:
 		atGoal.Observed += ", though job " + job.ID + " succeeded"
 	}
 	return wait(MoveResize, atGoal)
+}
+
+// The phases that a claim keeps after a resize that neither happened nor certainly did not.
+const (
+	PhaseUnclear = "resize-unclear" // nobody knows what became of the request
+	PhasePartial = "resize-partial" // something was plugged, but CloudStack shows the old offering
+)
+
+// unchangedFor is how long everything must be seen as before the claim until a failed resize counts as one that changed nothing. An
+// agent that is still at work attaches a DIMM within seconds of the failure that CloudStack reported.
+const unchangedFor = 30 * time.Second
+
+// secondReading is the name of the wait for the second of two readings that show that nothing was changed.
+const secondReading = "a second reading that nothing was changed"
+
+// nextFailedJob decides after a job that ended as failed. One that CloudStack gave up may still be at work on the host.
+func nextFailedJob(goal Goal, claim *Claim, seen Observation, job *Job) Step {
+	if !job.Cancelled {
+		return nextFailed(goal, claim, seen, "CloudStack failed the offering change", jobText(job))
+	}
+	s := stop(MoveResize, capacity.LayerCloudStack, "CloudStack gave up the offering change without knowing what became of it", goal.Offering.String(), jobText(job))
+	s.Fault.Phase = PhaseUnclear
+	return s
+}
+
+func jobText(job *Job) string {
+	return fmt.Sprintf("job %s failed with code %d: %s", job.ID, job.Code, job.Text)
+}
+
+// nextFailed decides after a resize that CloudStack failed or refused: the node is given back only if instance, plugged hardware
+// and Node are as before the claim in two readings, unchangedFor apart by the guest's own clock. What was attached in part stays cordoned.
+func nextFailed(goal Goal, claim *Claim, seen Observation, summary, observed string) Step {
+	failed := stop(MoveResize, capacity.LayerCloudStack, summary, goal.Offering.String(), observed)
+	first := claim.Resize.Unchanged
+	switch c := checkAsBefore(claim.Before, seen); {
+	case !c.OK:
+		failed.Fault.Phase = PhasePartial
+		failed.Fault.Observed += "; " + c.String()
+		return failed
+	case first == nil || first.BootID != seen.Guest.BootID:
+		return act(ActionNoteUnchanged, observed)
+	case seen.Guest.Monotonic-first.Monotonic < unchangedFor:
+		s := wait(MoveResize, capacity.Check{Layer: capacity.LayerCloudStack, What: secondReading, Expected: unchangedFor.String() + " after the first", Observed: observed})
+		s.Wake, s.Look = unchangedFor-(seen.Guest.Monotonic-first.Monotonic), true
+		return s
+	}
+	s := act(ActionGiveBack, summary+", and nothing was changed")
+	s.Fault = failed.Fault
+	return s
+}
+
+// checkAsBefore tells whether instance, plugged hardware and Node are as they were before the claim, and healthy.
+func checkAsBefore(b Before, seen Observation) capacity.Check {
+	g, i := seen.Guest, seen.Instance
+	before := fmt.Sprintf("%s, %d CPUs and %d memory blocks plugged", b.Instance.OfferingName, b.Guest.CPUsPresent, b.Guest.BlocksOnline+b.Guest.BlocksOffline)
+	now := fmt.Sprintf("%s, %d CPUs and %d memory blocks plugged", i.OfferingName, g.CPUsPresent, g.BlocksOnline+g.BlocksOffline)
+	same := before == now && i.State == b.Instance.State && i.OfferingID == b.Instance.OfferingID && i.CPUs == b.Instance.CPUs && i.MemoryMiB == b.Instance.MemoryMiB
+	c := capacity.Check{Layer: capacity.LayerGuest, What: "instance and plugged hardware", OK: same, Expected: before, Observed: now}
+	old := capacity.Node{Capacity: b.Capacity}
+	capacityNow := capacity.Check{Layer: capacity.LayerCapacity, What: "capacity of the Node", Expected: old.Size(), Observed: seen.Node.Size(),
+		OK: old.CPUs() == seen.Node.CPUs() && old.Memory() == seen.Node.Memory()}
+	if bad, failed := capacity.Failed(c, capacityNow, capacity.CheckRunning(g), capacity.CheckReady(seen.Node)); failed {
+		return bad
+	}
+	return c
 }

@@ -45,6 +45,10 @@ const (
 	requestLostForeignJob
 	requestLostExpired
 	requestLostExpiredForeignJob
+	requestRefused
+	requestFailedOnceSeen
+	requestFailedTwiceSeen
+	requestCancelled
 	requests
 )
 const (
@@ -110,6 +114,14 @@ func (p point) setInstance(s *scene) {
 		intent.JobID = ""
 	case requestLostForeignJob:
 		intent.JobID, job.Created = "", asked.Add(-time.Second)
+	case requestRefused:
+		intent.JobID, intent.Refused, job = "", "CloudStack refused", nil
+	case requestFailedOnceSeen:
+		job.Status, intent.Unchanged = JobFailed, &Reading{BootID: s.seen.Guest.BootID, Monotonic: s.seen.Guest.Monotonic - unchangedFor + 1}
+	case requestFailedTwiceSeen:
+		job.Status, intent.Unchanged = JobFailed, &Reading{BootID: s.seen.Guest.BootID, Monotonic: s.seen.Guest.Monotonic - unchangedFor}
+	case requestCancelled:
+		job.Status, job.Cancelled = JobFailed, true
 	case requestLostExpired:
 		intent.JobID, intent.Expires, job = "", s.seen.ServerTime.Add(-time.Second), nil
 	case requestLostExpiredForeignJob:
@@ -225,11 +237,25 @@ func (p point) mayBeDone() bool {
 	return p.claim == claimNone && p.instance == instanceGoal && p.hardware() && !p.down && !p.notReady && !p.oldCapacity && !p.badAllocatable && p.disturbance != disturbedGuest
 }
 
+// asBefore tells whether nothing of the resize can be seen anywhere, and the node is healthy.
+func (p point) asBefore() bool {
+	return p.instance == instanceOld && p.cpu == hardwareMissing && p.memory == hardwareMissing && !p.down && !p.notReady && !p.oldCapacity
+}
+
+func (p point) mayNoteUnchanged() bool {
+	return p.fenced() && p.asBefore() && (p.request == requestFailed || p.request == requestRefused)
+}
+
+func (p point) mayGiveBack() bool {
+	return p.fenced() && p.asBefore() && p.request == requestFailedTwiceSeen
+}
+
 // judge returns what is wrong with the step at this point, or "". It shares only types with Next.
 func (p point) judge(s Step) string {
 	may := map[Action]bool{
 		ActionClaim: p.mayClaim(), ActionResize: p.mayResize(), ActionOnline: p.mayOnline(), ActionRestart: p.mayRestart(), ActionRelease: p.mayRelease(),
-		ActionAdopt:   p.claim == claimEarlierRun && p.disturbance == undisturbed,
+		ActionAdopt:         p.claim == claimEarlierRun && p.disturbance == undisturbed,
+		ActionNoteUnchanged: p.mayNoteUnchanged(), ActionGiveBack: p.mayGiveBack(),
 		ActionNoteJob: p.fenced() && p.instance != instanceGoal && p.request == requestLostFound,
 	}
 	switch {
@@ -237,6 +263,8 @@ func (p point) judge(s Step) string {
 		return "must not " + string(s.Action)
 	case s.Kind == KindAct && s.Action.Move() != s.Move:
 		return "an action of another move"
+	case s.Action == ActionGiveBack && (s.Fault == nil || s.Fault.Layer != capacity.LayerCloudStack):
+		return "gives back without the reason"
 	case s.Kind == KindDone && !p.mayBeDone():
 		return "is not done"
 	case s.Kind == KindStop && (s.Fault == nil || s.Fault.Layer == "" || s.Fault.Summary == "" || s.Fault.Move == ""):
@@ -293,7 +321,7 @@ func TestNextKeepsItsPromisesEverywhere(t *testing.T) {
 		}
 	})
 	t.Logf("%d states: %v", states, steps)
-	for _, a := range []Action{ActionClaim, ActionAdopt, ActionResize, ActionNoteJob, ActionOnline, ActionRestart, ActionRelease} {
+	for _, a := range []Action{ActionClaim, ActionAdopt, ActionResize, ActionNoteJob, ActionOnline, ActionRestart, ActionRelease, ActionNoteUnchanged, ActionGiveBack} {
 		if steps[fmt.Sprint(KindAct, a)] == 0 && wrong == 0 {
 			t.Errorf("no state leads to %s: the space is too small", a)
 		}

@@ -140,6 +140,13 @@ func TestNextResize(t *testing.T) {
 	}
 	noJob := func(s *scene) { s.seen.Job = nil }
 	lostReply := func(s *scene) { s.claim.Resize.JobID = "" }
+	seenUnchanged := func(ago time.Duration) func(*scene) {
+		return func(s *scene) {
+			s.claim.Resize.Unchanged = &Reading{BootID: s.seen.Guest.BootID, Monotonic: s.seen.Guest.Monotonic - ago}
+		}
+	}
+	otherReadingBoot := func(s *scene) { s.claim.Resize.Unchanged.BootID = "boot-0" }
+	refusedRequest := func(s *scene) { s.claim.Resize.Refused = "CloudStack refused scaleVirtualMachine" }
 	older := func(s *scene) { s.seen.Job.Created = noon.Add(-11 * time.Second) }
 	serverTime := func(d time.Duration) func(*scene) {
 		return func(s *scene) { s.seen.ServerTime = s.claim.Resize.Expires.Add(d) }
@@ -152,7 +159,16 @@ func TestNextResize(t *testing.T) {
 		{"nothing announced, the instance is migrating", claimed().with(migrating), "wait in resize: state of the instance"},
 		{"job pending", asked(), "wait in resize: offering of the instance"},
 		{"job pending, instance migrating: CloudStack moves it by itself", asked().with(migrating), "wait in resize: offering of the instance"},
-		{"job failed", asked().with(job(JobFailed)), "stop in resize, cloudstack: CloudStack failed the offering change"},
+		{"job failed, and nothing was changed: look twice", asked().with(job(JobFailed)), "act: note-unchanged"},
+		{"job failed, seen unchanged just now", asked().with(job(JobFailed), seenUnchanged(unchangedFor-1)), "wait in resize: a second reading that nothing was changed"},
+		{"job failed, seen unchanged half a minute ago", asked().with(job(JobFailed), seenUnchanged(unchangedFor)), "act: give-back"},
+		{"job failed, seen unchanged in another boot", asked().with(job(JobFailed), seenUnchanged(time.Hour), otherReadingBoot), "act: note-unchanged"},
+		{"job failed, but a CPU was plugged", asked().with(job(JobFailed), func(s *scene) { s.seen.Guest.CPUsPresent++ }), "stop in resize, cloudstack: CloudStack failed the offering change"},
+		{"job failed, but a DIMM was attached", asked().with(job(JobFailed), func(s *scene) { s.seen.Guest.BlocksOffline = 8 }), "stop in resize, cloudstack: CloudStack failed the offering change"},
+		{"job failed, a DIMM arrived between the two readings", asked().with(job(JobFailed), seenUnchanged(unchangedFor), func(s *scene) { s.seen.Guest.BlocksOffline = 8 }), "stop in resize, cloudstack: CloudStack failed the offering change"},
+		{"job failed, and the node is not healthy", asked().with(job(JobFailed), seenUnchanged(unchangedFor), notReady), "stop in resize, cloudstack: CloudStack failed the offering change"},
+		{"job given up by a restarted management server", asked().with(job(JobFailed), func(s *scene) { s.seen.Job.Cancelled = true }), "stop in resize, cloudstack: CloudStack gave up the offering change without knowing what became of it"},
+		{"request refused, and nothing was changed: look twice", asked().with(noJob, lostReply, refusedRequest), "act: note-unchanged"},
 		{"job succeeded, the instance is listed late", asked().with(job(JobSucceeded)), "wait in resize: offering of the instance"},
 		{"job unknown to CloudStack", asked().with(noJob), "wait in resize: offering of the instance"},
 		{"job unknown, long after the expiry: never asked again in this attempt", asked().with(noJob, serverTime(time.Hour)), "wait in resize: offering of the instance"},

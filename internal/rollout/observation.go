@@ -27,6 +27,8 @@ type Job struct {
 	// Code and Text are CloudStack's error code and text of a failed job.
 	Code int
 	Text string
+	// Cancelled means that CloudStack gave the job up without knowing what had become of it: its management server was restarted.
+	Cancelled bool
 }
 
 // JobStatus is the state of an async job.

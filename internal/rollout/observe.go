@@ -22,12 +22,14 @@ func transient(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// partsOf is what can make a wait of this move come true: polling the rest would only cost.
-func partsOf(m Move) parts {
-	switch m {
-	case MoveResize:
+// partsOf is what can make a wait come true: polling the rest would only cost.
+func partsOf(s Step) parts {
+	switch {
+	case s.Look:
+		return everything()
+	case s.Move == MoveResize:
 		return parts{instance: true}
-	case MoveOnline:
+	case s.Move == MoveOnline:
 		return parts{guest: true}
 	default:
 		return parts{guest: true, node: true}
@@ -141,6 +143,9 @@ func (w *walk) took(n capacity.Node) error {
 		return fmt.Errorf("node %s: annotation %s: %w", n.Name, ClaimAnnotation, err)
 	}
 	w.seen.Node, w.claim = n, claim
+	if claim != nil {
+		w.node.Claim = claim
+	}
 	return nil
 }
 

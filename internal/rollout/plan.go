@@ -12,6 +12,8 @@ import (
 type Member struct {
 	Seen  Observation
 	Claim *Claim
+	// Goal is the goal of this very node; nil where its role's goal holds, if there is one.
+	Goal *Goal
 }
 
 // Plan is the ordered list of everything that a rollout would do. `plan` prints it, `scale` walks it.
@@ -68,6 +70,9 @@ func NewPlan(clusterID, clusterName string, goals map[Role]Goal, members []Membe
 	p := Plan{ClusterID: clusterID, ClusterName: clusterName, Goals: goals}
 	for _, m := range ordered(members) {
 		goal, wanted := goals[m.Seen.Target.Role]
+		if m.Goal != nil {
+			goal, wanted = *m.Goal, true
+		}
 		switch {
 		case wanted:
 			p.Nodes = append(p.Nodes, planNode(goal, m))

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
@@ -109,23 +110,39 @@ type NodeEvent struct {
 type Lock interface {
 	// Acquire takes the Lease for the run, and keeps renewing it until Release or ctx ends. ErrHeld (a *HeldError) if another run holds it.
 	// An expired holder is taken over: expired means seen unchanged for its leaseDuration on this observer's own clock.
+	// *OpenError if the Lease shows an unfinished rollout that the state does not continue.
 	Acquire(ctx context.Context, state LeaseState) (Tenure, error)
 	// Check reads the Lease and returns ErrLost unless it still shows the tenure. It must come before every effect.
 	Check(ctx context.Context, tenure Tenure) error
-	// Release gives the Lease back and removes its state in the same patch. A Lease that is no longer ours is left alone.
-	Release(ctx context.Context, tenure Tenure) error
+	// Release gives the Lease back. If the rollout is finished, its state is removed in the same patch, else it stays for resume. A
+	// Lease that is no longer ours is left alone.
+	Release(ctx context.Context, tenure Tenure, finished bool) error
 }
 
 // LeaseState is what hangs on the Lease as an annotation, so that resume needs only the cluster. Ids, no names to look up, no secret.
 type LeaseState struct {
-	Run       string        `json:"run"`
-	Actor     string        `json:"actor"`
-	Why       string        `json:"why,omitempty"`
-	Since     time.Time     `json:"since"`
-	ClusterID string        `json:"clusterID"`
-	Goals     map[Role]Goal `json:"goals"`
-	Nodes     []string      `json:"nodes,omitempty"` // instance ids, if the rollout is limited to some nodes
+	Run       string    `json:"run"`
+	Actor     string    `json:"actor"`
+	Why       string    `json:"why,omitempty"`
+	Since     time.Time `json:"since"`
+	ClusterID string    `json:"clusterID"`
+	Command   string    `json:"command"` // scale, reconcile, abort
+	// Goals are what each node shall become, by instance id.
+	Goals map[string]Goal `json:"goals"`
+	// Continues is the run id of an unfinished rollout that this one goes on with, or gives up. It is not written.
+	Continues string `json:"-"`
 }
+
+// OpenError means that an earlier rollout of the cluster has not been finished, and that another one was asked for.
+type OpenError struct{ State LeaseState }
+
+// Error says which rollout is open.
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("run %s of %s since %s has not been finished", e.State.Run, e.State.Actor, e.State.Since.UTC().Format(time.RFC3339))
+}
+
+// Unwrap makes errors.Is(err, ErrHeld) true: the cluster belongs to another rollout until that one is finished or given up.
+func (e *OpenError) Unwrap() error { return ErrHeld }
 
 // HeldError says who holds the Lease.
 type HeldError struct {

@@ -41,6 +41,8 @@ type Runner struct {
 	Author     Author
 	// Run is the id of this rollout: a new one for every start of the program.
 	Run string
+	// Command is what the person called: scale, reconcile, resume. Continues is the run of an unfinished rollout that this one goes on with.
+	Command, Continues string
 	// Watcher, if not nil, is told what happens as it happens. It must not block.
 	Watcher func(Event)
 	// Stop, if not nil, is closed to ask for an end at the next safe point: before the next effect.
@@ -93,9 +95,13 @@ type NodeReport struct {
 	// Unplanned lists effects that the plan did not have, with the reason.
 	Unplanned []string `json:"unplanned,omitempty"`
 	Warnings  []string `json:"warnings,omitempty"`
+	// Claim is the last claim seen on the node: the readings before, the job's id, the evidence of the restart.
+	Claim *Claim `json:"claim,omitempty"`
 	// Final is the last observation of the node.
-	Final *Observation `json:"-"`
+	Final *Observation `json:"final,omitempty"`
 	Fault *Fault       `json:"fault,omitempty"`
+
+	claimed bool // the node carried a claim when it was last seen
 }
 
 // Outcome is what became of one node in a rollout.
@@ -128,7 +134,7 @@ func (r *Runner) Walk(ctx context.Context, plan Plan) (Report, error) {
 		return report, lockFault(plan, err)
 	}
 	err = r.walkNodes(ctx, plan, tenure, &report)
-	if e := r.giveBack(ctx, tenure); e != nil && err == nil {
+	if e := r.giveBack(ctx, tenure, finished(report, err)); e != nil && err == nil {
 		err = &Fault{Layer: capacity.LayerLock, Cluster: plan.ClusterName, Summary: "the Lease could not be given back; it runs out by itself", Cause: e}
 	}
 	return report, err
@@ -148,16 +154,30 @@ func (r *Runner) walkNodes(ctx context.Context, plan Plan, tenure Tenure, report
 }
 
 // giveBack releases the Lease even when ctx has ended, within one effect's bound.
-func (r *Runner) giveBack(ctx context.Context, tenure Tenure) error {
+func (r *Runner) giveBack(ctx context.Context, tenure Tenure, finished bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limits.Effect)
 	defer cancel()
-	return r.Lock.Release(ctx, tenure)
+	return r.Lock.Release(ctx, tenure, finished)
+}
+
+// finished tells whether nothing is left to resume: every node is verified, or no node was changed and none holds a claim.
+func finished(report Report, err error) bool {
+	if err == nil {
+		return true
+	}
+	for _, n := range report.Nodes {
+		if n.Outcome == OutcomeDone || n.claimed {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Runner) leaseState(plan Plan) LeaseState {
-	s := LeaseState{Run: r.Run, Actor: r.Author.Actor, Why: r.Author.Why, Since: r.Author.Since, ClusterID: plan.ClusterID, Goals: plan.Goals}
+	s := LeaseState{Run: r.Run, Actor: r.Author.Actor, Why: r.Author.Why, Since: r.Author.Since, ClusterID: plan.ClusterID,
+		Command: r.Command, Continues: r.Continues, Goals: map[string]Goal{}}
 	for _, n := range plan.Nodes {
-		s.Nodes = append(s.Nodes, n.Target.InstanceID)
+		s.Goals[n.Target.InstanceID] = n.Goal
 	}
 	return s
 }
@@ -165,7 +185,11 @@ func (r *Runner) leaseState(plan Plan) LeaseState {
 func lockFault(plan Plan, err error) error {
 	f := &Fault{Layer: capacity.LayerLock, Cluster: plan.ClusterName, Summary: "the cluster's Lease could not be taken, nothing was changed", Cause: err}
 	var held *HeldError
+	var open *OpenError
 	switch {
+	case errors.As(err, &open):
+		f.Summary = "another rollout of this cluster is open, nothing was changed"
+		f.Recover = fmt.Sprintf("finish it with `trueup resume %s`, or give it up with `trueup abort %s`", word(plan.ClusterName), word(plan.ClusterName))
 	case errors.As(err, &held):
 		f.Summary = "another rollout holds this cluster, nothing was changed"
 		f.Recover = "wait until it has ended, then run the same command again; a holder that died is taken over by itself"

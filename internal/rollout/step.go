@@ -15,9 +15,13 @@ const (
 	ActionAdopt   Action = "adopt"    // rewrite a claim of an earlier run under the present tenure
 	ActionResize  Action = "resize"   // ask CloudStack for the offering
 	ActionNoteJob Action = "note-job" // write a job's id that was found again into the claim
-	ActionOnline  Action = "online"   // bring up plugged CPUs and memory blocks
-	ActionRestart Action = "restart"  // restart kubelet
-	ActionRelease Action = "release"  // uncordon where we cordoned, drop the claim
+	// ActionNoteUnchanged writes into the claim that a failed resize has changed nothing, for the second look that must confirm it.
+	ActionNoteUnchanged Action = "note-unchanged"
+	// ActionGiveBack releases a node after a resize that failed and changed nothing; the step's fault ends the rollout then.
+	ActionGiveBack Action = "give-back"
+	ActionOnline   Action = "online"  // bring up plugged CPUs and memory blocks
+	ActionRestart  Action = "restart" // restart kubelet
+	ActionRelease  Action = "release" // uncordon where we cordoned, drop the claim
 )
 
 // Move returns the move that the action is part of.
@@ -25,7 +29,7 @@ func (a Action) Move() Move {
 	switch a {
 	case ActionClaim, ActionAdopt:
 		return MoveClaim
-	case ActionResize, ActionNoteJob:
+	case ActionResize, ActionNoteJob, ActionNoteUnchanged:
 		return MoveResize
 	case ActionOnline:
 		return MoveOnline
@@ -56,6 +60,8 @@ type Step struct {
 	Why string
 	// Check is what a wait waits for; it becomes the fault when the move's bound passes.
 	Check capacity.Check
+	// Look asks for a full look when the wait ends, where the parts of the move alone would not show it.
+	Look bool
 	// Wake is, for a wait, the time after which the check may have come true without any event. Zero: not known.
 	Wake  time.Duration
 	Fault *Fault

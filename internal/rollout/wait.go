@@ -58,8 +58,11 @@ func (w *walk) rest(ctx context.Context, d time.Duration, wakes <-chan struct{})
 // nextPause is how long to wait without any event. For the Node there is a watch, so its timer is only a fallback and for kubelet's own
 // state; for CloudStack's jobs and the guest's hardware there is no event to be had.
 func (w *walk) nextPause(step Step) time.Duration {
-	if step.Wake > 0 && step.Check.What == settledCheck {
+	switch {
+	case step.Wake > 0 && step.Check.What == settledCheck:
 		w.warm()
+		return step.Wake
+	case step.Wake > 0 && step.Look:
 		return step.Wake
 	}
 	w.pause = min(max(2*w.pause, firstPause), mostPause)
@@ -112,8 +115,12 @@ func (w *walk) bound(m Move) time.Duration {
 
 // overdue is the fault of a wait whose bound has passed.
 func (w *walk) overdue(step Step) *Fault {
-	return &Fault{Layer: step.Check.Layer, Move: step.Move, Expected: step.Check.Expected, Observed: step.Check.Observed, Since: w.moveSince,
+	f := &Fault{Layer: step.Check.Layer, Move: step.Move, Expected: step.Check.Expected, Observed: step.Check.Observed, Since: w.moveSince,
 		Summary: fmt.Sprintf("%s: not within %s", step.Check.What, w.bound(step.Move))}
+	if w.claim != nil && w.claim.Resize != nil && step.Move == MoveResize {
+		f.Phase = PhaseUnclear
+	}
+	return f
 }
 
 // accessFault is the fault of a look that failed for good.
@@ -133,12 +140,24 @@ func (w *walk) fail(ctx context.Context, f *Fault) error {
 		f.Details, _ = w.guest.Diagnose(ctx)
 	}
 	if w.claim != nil && w.claim.Tenure() == w.tenure && f.Layer != capacity.LayerLock {
-		w.keepFault(ctx, f)
+		f.GivenBack = w.giveBackUntouched(ctx)
+		if !f.GivenBack {
+			w.keepFault(ctx, f)
+		}
 	}
 	if w.seen.Node.Name != "" {
 		_ = w.Nodes.Record(ctx, NodeEvent{NodeName: w.seen.Node.Name, NodeUID: w.seen.Node.UID, Warning: true, Reason: "TrueupFault", Message: f.Error()})
 	}
 	return f
+}
+
+// giveBackUntouched releases, on the way out, a node that was claimed and on which nothing has been done yet. Best effort: what can't
+// be read, or is not healthy, keeps its claim and its cordon.
+func (w *walk) giveBackUntouched(ctx context.Context) bool {
+	if !nothingDone(w.claim, w.seen) || w.Lock.Check(ctx, w.tenure) != nil || w.read(ctx, everything()) != nil {
+		return false
+	}
+	return w.claim != nil && w.claim.Tenure() == w.tenure && nothingDone(w.claim, w.seen) && w.releaseNode(ctx) == nil
 }
 
 // complete fills in what every fault says.

@@ -41,7 +41,7 @@ func (w *walk) run(ctx context.Context) error {
 	w.node.Took = w.Clock.Now().Sub(began)
 	w.enter("")
 	final := w.seen
-	w.node.Final = &final
+	w.node.Final, w.node.claimed = &final, w.claim != nil
 	if err == nil {
 		w.compare()
 	}
@@ -80,7 +80,7 @@ func (w *walk) steps(ctx context.Context) error {
 		case KindAct:
 			parts, err = everything(), w.act(ctx, step)
 		case KindWait:
-			parts, err = partsOf(step.Move), w.wait(ctx, step)
+			parts, err = partsOf(step), w.wait(ctx, step)
 		}
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (w *walk) spent(m Move) time.Duration {
 // record keeps an effect, and notes one that the plan did not have. To take over a claim or to note a job's id is bookkeeping that no plan lists.
 func (w *walk) record(step Step, sentence string, answered bool) {
 	w.report.Effects = append(w.report.Effects, Effect{At: w.Clock.Now(), Node: w.target.Name, Action: step.Action, Text: sentence, Unanswered: !answered})
-	bookkeeping := step.Action == ActionAdopt || step.Action == ActionNoteJob
+	bookkeeping := step.Action == ActionAdopt || step.Action == ActionNoteJob || step.Action == ActionNoteUnchanged
 	planned := slices.ContainsFunc(w.plan.Moves, func(m PlannedMove) bool { return m.Action == step.Action })
 	if !bookkeeping && (!planned || w.times(step.Action) > 1) {
 		w.node.Unplanned = append(w.node.Unplanned, sentence+": "+step.Why)
