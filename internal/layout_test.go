@@ -24,9 +24,10 @@ func allowed() map[string][]string {
 		"cloudstack/standin": {},
 		"guest":              ports,
 		"kube":               ports,
+		"history":            ports,
 		"preflight":          ports,
 		"survey":             ports,
-		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "preflight", "survey"},
+		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey"},
 	}
 }
 

@@ -87,6 +87,11 @@ type Instance struct {
 	LoginUser string `json:"loginUser,omitempty"`
 }
 
+// Present is the offering that the machine has now, as far as the machine itself shows it.
+func (i Instance) Present() Offering {
+	return Offering{ID: i.OfferingID, Name: i.OfferingName, CPUs: i.CPUs, SpeedMHz: i.SpeedMHz, MemoryMiB: i.MemoryMiB, DynamicScaling: true}
+}
+
 // Running reports whether CloudStack says that the machine runs.
 func (i Instance) Running() bool { return i.State == "Running" }
 

@@ -20,6 +20,7 @@ type access struct {
 	url, apiKey, secretKeyFile, caFile, profile, configFile string
 	kubeconfig, kubeContext                                 string
 	sshKey, sshUser, knownHosts                             string
+	history                                                 string
 }
 
 func (f *access) addFlags(flags *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (f *access) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeContext, "kube-context", "", "`context` in that kubeconfig file")
 	flags.StringVar(&f.sshKey, "ssh-key", "", "private key `file` for the nodes; else $TRUEUP_SSH_KEY; the SSH agent is asked as well")
 	flags.StringVar(&f.sshUser, "ssh-user", "", "`user` on the nodes; else the VM detail controlNodeLoginUser, else cloud")
+	flags.StringVar(&f.history, "history", "", "history `file`; else $TRUEUP_HISTORY, else ~/.local/state/trueup/history.jsonl")
 	flags.StringVar(&f.knownHosts, "known-hosts", "", "`file` of host keys by VM id; else $TRUEUP_KNOWN_HOSTS, else ~/.config/trueup/known_hosts")
 }
 
@@ -112,7 +114,7 @@ func (a *app) readKubeconfig(ctx context.Context, s *session) (kube.Kubeconfig, 
 }
 
 func (a *app) tellWaiting(held *rollout.HeldError, atMost time.Duration) {
-	fmt.Fprintf(a.Err, "%s; watching for up to %s whether it is alive …\n", held, atMost)
+	fmt.Fprintf(a.Err, "%s; watching for up to %s whether it is alive …\n", held, atMost.Round(time.Second))
 }
 
 func (a *app) guests(s *session) (*guest.SSH, error) {

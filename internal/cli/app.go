@@ -77,7 +77,8 @@ the guest operating system and Kubernetes agree about its CPU and memory.`,
 	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages ", ".LocalFlags.FlagUsagesWrapped 80 ", ".InheritedFlags.FlagUsages ", ".InheritedFlags.FlagUsagesWrapped 80 ").
 		Replace(root.UsageTemplate()))
 	a.access.addFlags(root.PersistentFlags())
-	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.planCommand(), a.scaleCommand())
+	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
+		a.reconcileCommand(), a.verifyCommand(), a.abortCommand(), a.historyCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

@@ -29,7 +29,7 @@ func (a *app) clustersCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" || output == "yaml" {
+			if machine(output) {
 				return printDocument(a.Out, output, clusterList{kind("ClusterList"), clusters})
 			}
 			return a.printClusters(clusters, output == "wide")

@@ -14,6 +14,7 @@ const (
 	ExitOK          = 0   // done, or nothing to do: every view agrees
 	ExitFailed      = 1   // something failed that has no code of its own
 	ExitUsage       = 2   // bad flags or input, nothing was changed: unknown cluster, offering, profile, …
+	ExitDrift       = 3   // verify: not all views agree
 	ExitRefused     = 4   // refused before any change
 	ExitPartly      = 5   // a fault stopped the rollout after something was changed: run the same command again
 	ExitHeld        = 7   // another rollout holds the cluster, nothing was changed

@@ -43,6 +43,9 @@ func addOutput(c *cobra.Command, into *string, formats ...string) {
 	}
 }
 
+// machine tells whether a format is for machines.
+func machine(format string) bool { return format == "json" || format == "yaml" }
+
 // printDocument prints a document as JSON or YAML.
 func printDocument(w io.Writer, format string, document any) error {
 	if format == "yaml" {

@@ -14,6 +14,7 @@ import (
 	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
 )
 
 // goalFlags are the flags that say what the nodes shall become.
@@ -35,6 +36,7 @@ func (g *goalFlags) add(c *cobra.Command) {
 type planDocument struct {
 	header
 	rollout.Plan
+
 	Preflight []preflight.Check `json:"preflight"`
 }
 
@@ -55,7 +57,7 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" || output == "yaml" {
+			if machine(output) {
 				if err := printDocument(a.Out, output, doc); err != nil {
 					return err
 				}
@@ -76,24 +78,47 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
+	doc, err := s.checked(ctx, offerings)
+	if err != nil {
+		return planDocument{}, err
+	}
+	goals := map[rollout.Role]rollout.Goal{}
+	for role, o := range offerings {
+		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle}
+	}
+	doc.Goals = goals
+	if doc.refusal() != nil {
+		return doc, nil // the cluster as a whole is refused: its nodes need not be read
+	}
+	if _, ok := goals[rollout.RoleEtcd]; ok {
+		return planDocument{}, usageErrorf("this version of trueup can't change dedicated etcd nodes yet: leave out --etcd")
+	}
+	nodes, err := s.survey(ctx)
+	if err != nil {
+		return planDocument{}, err
+	}
+	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
+		if g, ok := goals[n.Target.Role]; ok && !n.External {
+			return &g
+		}
+		return nil
+	})
+	if err != nil {
+		return planDocument{}, err
+	}
+	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members)
+	doc.Goals = goals
+	return doc, nil
+}
+
+// checked is a plan without nodes yet: the checks of the cluster as a whole.
+func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capacity.Offering) (planDocument, error) {
 	facts, err := s.cloudStack.Facts(ctx, s.cluster)
 	if err != nil {
 		return planDocument{}, err
 	}
 	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(s.facts(facts), offerings)}
-	goals := map[rollout.Role]rollout.Goal{}
-	for role, o := range offerings {
-		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle}
-	}
-	doc.Plan = rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Goals: goals}
-	if len(preflight.Failures(doc.Preflight)) > 0 {
-		return doc, nil // the cluster as a whole is refused: its nodes need not be read
-	}
-	members, err := s.members(ctx, goals)
-	if err != nil {
-		return planDocument{}, err
-	}
-	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, goals, members)
+	doc.ClusterID, doc.ClusterName = s.cluster.ID, s.cluster.Name
 	return doc, nil
 }
 
@@ -149,28 +174,22 @@ func truth(t cloudstack.Truth) *bool {
 	return &yes
 }
 
-// members reads every node that has a goal. A node that can't be read in full can't be planned for.
-func (s *session) members(ctx context.Context, goals map[rollout.Role]rollout.Goal) ([]rollout.Member, error) {
-	if _, ok := goals[rollout.RoleEtcd]; ok {
-		return nil, usageErrorf("this version of trueup can't change dedicated etcd nodes yet: leave out --etcd")
-	}
+// members are the nodes that have a goal, and those that carry a claim. A node with a goal that can't be read in full can't be planned for.
+func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout.Goal) ([]rollout.Member, error) {
 	if s.kube == nil {
 		return nil, fmt.Errorf("the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr)
-	}
-	nodes, err := s.survey(ctx)
-	if err != nil {
-		return nil, err
 	}
 	var members []rollout.Member
 	var errs []error
 	for _, n := range nodes {
-		if _, ok := goals[n.Target.Role]; !ok || n.External {
+		goal := goalOf(n)
+		if goal == nil && n.Claim == nil {
 			continue
 		}
 		for _, p := range n.Problems {
 			errs = append(errs, fmt.Errorf("%s: the %s could not be read: %w", n.Target.Name, p.View, p.Err))
 		}
-		members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
+		members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim, Goal: goal})
 	}
 	if len(errs) > 0 {
 		return nil, withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %w", errors.Join(errs...)))
@@ -199,7 +218,7 @@ func (d planDocument) refusal() error {
 }
 
 func printPlan(w io.Writer, d planDocument) {
-	fmt.Fprintf(w, "Plan for cluster %s: %s.\n", d.ClusterName, goalText(d.Goals))
+	fmt.Fprintf(w, "Plan for cluster %s%s.\n", d.ClusterName, goalText(d.Goals))
 	for _, c := range d.Preflight {
 		if c.Verdict == preflight.Unknown {
 			fmt.Fprintf(w, "Not checked: %s.\n", c)
@@ -226,7 +245,10 @@ func goalText(goals map[rollout.Role]rollout.Goal) string {
 			parts = append(parts, fmt.Sprintf("%s to %s", role, g.Offering))
 		}
 	}
-	return strings.Join(parts, ", ")
+	if parts == nil {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 func printNodePlan(w io.Writer, number int, n rollout.NodePlan) {

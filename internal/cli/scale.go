@@ -7,35 +7,15 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/cks-trueup/trueup/internal/capacity"
-	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// reportDocument is what `scale -o json` prints at the end.
-type reportDocument struct {
-	header
-	Cluster string `json:"cluster"`
-	rollout.Report
-	Error string         `json:"error,omitempty"`
-	Fault *rollout.Fault `json:"fault,omitempty"`
-}
-
-type scaleFlags struct {
-	goals  goalFlags
-	yes    bool
-	why    string
-	output string
-	limits rollout.Limits
-}
-
 func (a *app) scaleCommand() *cobra.Command {
-	f := scaleFlags{limits: rollout.DefaultLimits()}
+	var goals goalFlags
+	var run runFlags
 	c := &cobra.Command{
 		Use:   "scale CLUSTER --worker OFFERING [--control OFFERING]",
 		Short: "Take the nodes of a running cluster to a bigger offering, one at a time",
@@ -47,22 +27,15 @@ one is verified. Nothing is drained or evicted.
 The same command again goes on where an earlier run ended, whatever ended it. The first
 interrupt stops at the next safe point, a second one at once; both can be resumed.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], f) },
+		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], goals, run) },
 	}
-	f.goals.add(c)
-	flags := c.Flags()
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before the start")
-	flags.StringVar(&f.why, "why", "", "`reason`, kept in the claims and shown to whoever asks")
-	flags.DurationVar(&f.limits.Access, "access-timeout", f.limits.Access, "how long reads may fail in a row")
-	flags.DurationVar(&f.limits.Resize, "resize-timeout", f.limits.Resize, "bound of one offering change in CloudStack")
-	flags.DurationVar(&f.limits.Online, "online-timeout", f.limits.Online, "bound until the guest shows its new hardware")
-	flags.DurationVar(&f.limits.Verify, "verify-timeout", f.limits.Verify, "bound until the Node is verified after the restart")
-	addOutput(c, &f.output, "text", "json", "yaml")
+	goals.add(c)
+	run.add(c)
 	return c
 }
 
-func (a *app) scale(ctx context.Context, cluster string, f scaleFlags) error {
-	if err := checkLimits(f.limits); err != nil {
+func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags) error {
+	if err := run.check(); err != nil {
 		return err
 	}
 	s, err := a.open(ctx, cluster)
@@ -70,34 +43,33 @@ func (a *app) scale(ctx context.Context, cluster string, f scaleFlags) error {
 		return err
 	}
 	defer s.close()
-	doc, err := a.plan(ctx, s, f.goals)
+	doc, err := a.plan(ctx, s, goals)
 	if err != nil {
 		return err
 	}
+	return a.carryOut(ctx, s, doc, run, "scale")
+}
+
+// carryOut shows the plan, asks, and walks it.
+func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run runFlags, command string) error {
 	printPlan(a.Err, doc)
 	if err := doc.refusal(); err != nil {
 		return err
 	}
-	if !doc.Changes() {
-		return a.printReport(f.output, cluster, unchanged(doc.Plan), nil)
-	}
-	if err := a.confirm(f.yes, doc); err != nil {
+	continues, err := s.continues(ctx, doc.Plan)
+	if err != nil {
 		return err
 	}
-	report, err := a.walk(ctx, s, doc.Plan, f)
-	if e := a.printReport(f.output, doc.ClusterName, report, err); e != nil && err == nil {
-		return e
+	if !doc.Changes() && continues == "" {
+		return a.printReport(run.output, s.cluster.Name, unchanged(doc.Plan), nil)
 	}
-	return withCode(rolloutCode(report, err), err)
-}
-
-func checkLimits(l rollout.Limits) error {
-	for name, d := range map[string]time.Duration{"--access-timeout": l.Access, "--resize-timeout": l.Resize, "--online-timeout": l.Online, "--verify-timeout": l.Verify} {
-		if d <= 0 {
-			return usageErrorf("%s %s: it must be longer than nothing", name, d)
+	if doc.Changes() {
+		if err := a.confirm(run.yes, fmt.Sprintf("Change %s of %s now?", plural(changing(doc.Plan), "node"), doc.ClusterName)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return a.perform(ctx, s, run, job{command: command, continues: continues, plan: doc.Plan,
+		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Walk(ctx, doc.Plan) }})
 }
 
 // unchanged is the report of a plan with nothing to do.
@@ -110,11 +82,11 @@ func unchanged(p rollout.Plan) rollout.Report {
 }
 
 // confirm asks the person, unless --yes was given.
-func (a *app) confirm(yes bool, doc planDocument) error {
+func (a *app) confirm(yes bool, question string) error {
 	if yes {
 		return nil
 	}
-	fmt.Fprintf(a.Err, "\nScale %s of %s now? Only \"yes\" goes on: ", plural(changing(doc.Plan), "node"), doc.ClusterName)
+	fmt.Fprintf(a.Err, "\n%s Only \"yes\" goes on: ", question)
 	answer, err := bufio.NewReader(a.In).ReadString('\n')
 	if strings.TrimSpace(answer) == "yes" {
 		return nil
@@ -132,20 +104,6 @@ func changing(p rollout.Plan) (n int) {
 		}
 	}
 	return n
-}
-
-func (a *app) walk(ctx context.Context, s *session, plan rollout.Plan, f scaleFlags) (rollout.Report, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := make(chan struct{})
-	go a.watchInterrupts(ctx, cancel, stop)
-	shown := a.progress(plan)
-	defer shown.Close()
-	f.limits.Effect = kube.EffectDeadline
-	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Clock: a.clock,
-		Limits: f.limits, Run: uuid.NewString(), Watcher: shown.Event, Stop: stop,
-		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
-	return r.Walk(ctx, plan)
 }
 
 func (a *app) progress(plan rollout.Plan) progress {
@@ -183,57 +141,4 @@ func (a *app) actor() string {
 		return name
 	}
 	return name + "@" + host
-}
-
-func (a *app) printReport(format, cluster string, r rollout.Report, err error) error {
-	if format == "json" || format == "yaml" {
-		doc := reportDocument{header: kind("RolloutReport"), Cluster: cluster, Report: r}
-		if err != nil {
-			doc.Error = err.Error()
-		}
-		for _, n := range r.Nodes {
-			if n.Fault != nil {
-				doc.Fault = n.Fault
-			}
-		}
-		return printDocument(a.Out, format, doc)
-	}
-	fmt.Fprintln(a.Out)
-	var rows [][]string
-	for _, n := range r.Nodes {
-		rows = append(rows, reportRow(n))
-	}
-	if e := printTable(a.Out, []string{"NODE", "ROLE", "OUTCOME", "TOOK", "INSTANCE", "GUEST", "NODE", "SCHED"}, rows); e != nil {
-		return e
-	}
-	for _, n := range r.Nodes {
-		a.printNotes(n)
-	}
-	return nil
-}
-
-func reportRow(n rollout.NodeReport) []string {
-	row := []string{n.Target.Name, string(n.Target.Role), string(n.Outcome), "-", "-", "-", "-", "-"}
-	if n.Took > 0 {
-		row[3] = fmt.Sprintf("%.1fs", n.Took.Seconds())
-	}
-	if f := n.Final; f != nil && f.Instance.ID != "" && f.Node.Name != "" {
-		row[4] = short(f.Instance.CPUs, f.Instance.MemoryMiB)
-		row[5], row[6] = short(f.Guest.CPUsOnline, f.Guest.MemoryOnline()/capacity.MiB), quantities(f.Node.Capacity)
-		row[7] = yesNo(!f.Node.Unschedulable)
-	}
-	return row
-}
-
-// printNotes says what a person should know about a node besides its outcome.
-func (a *app) printNotes(n rollout.NodeReport) {
-	for _, s := range n.Unneeded {
-		fmt.Fprintf(a.Out, "%s: not needed: %s.\n", n.Target.Name, s)
-	}
-	for _, s := range n.Unplanned {
-		fmt.Fprintf(a.Out, "%s: not planned: %s.\n", n.Target.Name, s)
-	}
-	for _, s := range n.Warnings {
-		fmt.Fprintf(a.Out, "%s: note: %s.\n", n.Target.Name, s)
-	}
 }

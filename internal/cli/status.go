@@ -60,7 +60,7 @@ percent below the instance's memory: the kernel keeps the rest.`,
 			if err != nil {
 				return err
 			}
-			if output == "json" || output == "yaml" {
+			if machine(output) {
 				return printDocument(a.Out, output, doc)
 			}
 			return a.printStatus(doc, output == "wide")

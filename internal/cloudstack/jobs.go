@@ -80,6 +80,11 @@ func (c *Client) job(ctx context.Context, id string) (job, error) {
 // jobCancelled is a fourth status in CloudStack's source (JobInfo.Status); no API answer with it is known.
 const jobCancelled = 3
 
+// cancelledByRestart is part of the text that CloudStack gives to the jobs of a management server that went away. Their code is
+// 530 like that of any failure, and no field tells them apart, so here the text is all there is. Where it should read otherwise, the job
+// counts as failed, and the two readings that follow decide.
+const cancelledByRestart = "management server"
+
 func (j job) rollout() (rollout.Job, error) {
 	out := rollout.Job{ID: j.ID, Status: rollout.JobStatus(j.Status), Created: parseTime(j.Created)}
 	switch j.Status {
@@ -87,9 +92,10 @@ func (j job) rollout() (rollout.Job, error) {
 		return out, nil
 	case number(rollout.JobFailed):
 		out.Code, out.Text = j.failure()
+		out.Cancelled = strings.Contains(strings.ToLower(out.Text), cancelledByRestart)
 		return out, nil
 	case jobCancelled:
-		out.Status, out.Code, out.Text = rollout.JobFailed, int(j.Code), "cancelled"
+		out.Status, out.Code, out.Text, out.Cancelled = rollout.JobFailed, int(j.Code), "cancelled", true
 		return out, nil
 	}
 	return rollout.Job{}, fmt.Errorf("job %s has the status %d, which trueup does not know", j.ID, j.Status)

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
+)
+
+func (a *app) resumeCommand() *cobra.Command {
+	var run runFlags
+	c := &cobra.Command{
+		Use:   "resume CLUSTER",
+		Short: "Finish what an interrupted rollout of the cluster has begun",
+		Long: `Finish what an interrupted rollout of the cluster has begun, on any machine, by anyone with
+access: its goals are kept on the cluster's Lease, and what was done is seen on the nodes.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], run) },
+	}
+	run.add(c)
+	return c
+}
+
+func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
+	if err := run.check(); err != nil {
+		return err
+	}
+	s, err := a.open(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	open, err := s.openRollout(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := s.survey(ctx)
+	if err != nil {
+		return err
+	}
+	goals := open.Goals
+	for _, n := range nodes {
+		if _, has := goals[n.Target.InstanceID]; !has && n.Claim != nil { // a claim alone is enough to go on
+			goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Claim.Goal, Settle: rollout.DefaultSettle}
+		}
+	}
+	if len(goals) == 0 {
+		fmt.Fprintf(a.Err, "Nothing to resume: no rollout of %s is open, and no node carries a claim.\n", s.cluster.Name)
+		return nil
+	}
+	doc, err := s.planFor(ctx, nodes, goals)
+	if err != nil {
+		return err
+	}
+	return a.carryOut(ctx, s, doc, run, "resume")
+}
+
+// openRollout reads the unfinished rollout that is kept on the cluster's Lease. Its zero value means that there is none.
+func (s *session) openRollout(ctx context.Context) (rollout.LeaseState, error) {
+	if s.kube == nil {
+		return rollout.LeaseState{}, fmt.Errorf("the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr)
+	}
+	h, err := s.kube.Holder(ctx)
+	if err != nil {
+		return rollout.LeaseState{}, err
+	}
+	if h.State.Goals == nil {
+		h.State.Goals = map[string]rollout.Goal{}
+	}
+	return h.State, nil
+}
+
+// continues returns the run id of the open rollout that the plan goes on with, "" if none is open. A plan with another goal than the open
+// rollout is refused, with both goals named.
+func (s *session) continues(ctx context.Context, p rollout.Plan) (string, error) {
+	open, err := s.openRollout(ctx)
+	if err != nil || open.Run == "" {
+		return "", err
+	}
+	planned := map[string]rollout.Goal{}
+	for _, n := range p.Nodes {
+		planned[n.Target.InstanceID] = n.Goal
+	}
+	for id, was := range open.Goals {
+		if now, ok := planned[id]; !ok || now.Offering.ID != was.Offering.ID {
+			return "", withCode(ExitHeld, fmt.Errorf("nothing was changed: run %s of %s is not finished, and its goal is another one (%s; asked for now: %s): finish it with `trueup resume %s`, or give it up with `trueup abort %s`",
+				open.Run, open.Actor, s.goals(open.Goals), s.goals(planned), s.cluster.Name, s.cluster.Name))
+		}
+	}
+	return open.Run, nil
+}
+
+// goals prints goals by node for people.
+func (s *session) goals(goals map[string]rollout.Goal) string {
+	var out []string
+	for _, vm := range s.cluster.VMs {
+		if g, ok := goals[vm.Instance.ID]; ok {
+			out = append(out, strings.ToLower(vm.Instance.Name)+" to "+g.Offering.Name)
+		}
+	}
+	sort.Strings(out)
+	return strings.Join(out, ", ")
+}
+
+// planFor plans for the nodes that have a goal of their own.
+func (s *session) planFor(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) (planDocument, error) {
+	doc, err := s.checked(ctx, nil)
+	if err != nil || doc.refusal() != nil {
+		return doc, err
+	}
+	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
+		if g, ok := goals[n.Target.InstanceID]; ok {
+			return &g
+		}
+		return nil
+	})
+	if err != nil {
+		return planDocument{}, err
+	}
+	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members)
+	return doc, nil
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/cks-trueup/trueup/internal/history"
+	"github.com/cks-trueup/trueup/internal/kube"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// runFlags are the flags of every command that changes a cluster.
+type runFlags struct {
+	yes    bool
+	why    string
+	output string
+	limits rollout.Limits
+}
+
+func (f *runFlags) add(c *cobra.Command) {
+	f.limits = rollout.DefaultLimits()
+	flags := c.Flags()
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before the start")
+	flags.StringVar(&f.why, "why", "", "`reason`, kept in the claims and the history, and shown to whoever asks")
+	flags.DurationVar(&f.limits.Access, "access-timeout", f.limits.Access, "how long reads may fail in a row")
+	flags.DurationVar(&f.limits.Resize, "resize-timeout", f.limits.Resize, "bound of one offering change in CloudStack")
+	flags.DurationVar(&f.limits.Online, "online-timeout", f.limits.Online, "bound until the guest shows its new hardware")
+	flags.DurationVar(&f.limits.Verify, "verify-timeout", f.limits.Verify, "bound until the Node is verified after the restart")
+	addOutput(c, &f.output, "text", "json", "yaml")
+}
+
+// check refuses bounds that nothing could meet.
+func (f *runFlags) check() error {
+	for _, l := range []struct {
+		flag string
+		d    time.Duration
+	}{{"--access-timeout", f.limits.Access}, {"--resize-timeout", f.limits.Resize}, {"--online-timeout", f.limits.Online}, {"--verify-timeout", f.limits.Verify}} {
+		if l.d <= 0 {
+			return usageErrorf("%s %s: it must be longer than nothing", l.flag, l.d)
+		}
+	}
+	return nil
+}
+
+// job is one change of a cluster, whichever command asked for it.
+type job struct {
+	command   string
+	continues string // the run of the unfinished rollout that it goes on with
+	plan      rollout.Plan
+	notes     []string
+	do        func(context.Context, *rollout.Runner) (rollout.Report, error)
+}
+
+// perform walks the plan, shows it, keeps the history, and prints the report. The error carries the exit code.
+func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	go a.watchInterrupts(ctx, cancel, stop)
+	f.limits.Effect = kube.EffectDeadline
+	shown := a.progress(j.plan)
+	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Clock: a.clock,
+		Limits: f.limits, Run: uuid.NewString(), Command: j.command, Continues: j.continues, Watcher: shown.Event, Stop: stop,
+		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
+	keep := a.keeper(s, r, j.notes)
+	keep.begin(j.plan)
+	report, err := j.do(ctx, r)
+	shown.Close()
+	keep.end(report, err)
+	if e := a.printReport(f.output, s.cluster.Name, report, err); e != nil && err == nil {
+		return e
+	}
+	return withCode(rolloutCode(report, err), err)
+}
+
+// keeper writes the history of one run. A history that can't be written is said once, and does not stop the rollout: it is for people.
+type keeper struct {
+	app   *app
+	file  history.File
+	proto history.Entry
+	said  bool
+}
+
+func (a *app) keeper(s *session, r *rollout.Runner, notes []string) *keeper {
+	return &keeper{app: a, file: a.history(), proto: history.Entry{Command: r.Command, Run: r.Run, Actor: r.Author.Actor, Why: r.Author.Why,
+		ClusterID: s.cluster.ID, Cluster: s.cluster.Name, Notes: notes}}
+}
+
+func (a *app) history() history.File {
+	return history.Open(first(a.access.history, a.env("TRUEUP_HISTORY"), history.DefaultPath(a.env)))
+}
+
+func (k *keeper) append(e history.Entry) {
+	e.Time = k.app.clock.Now().UTC()
+	if err := k.file.Append(e); err != nil && !k.said {
+		k.said = true
+		fmt.Fprintf(k.app.Err, "trueup: the history is not kept: %v\n", err)
+	}
+}
+
+func (k *keeper) begin(p rollout.Plan) {
+	e := k.proto
+	e.Kind, e.Goals = history.KindBegin, map[string]rollout.Goal{}
+	for _, n := range p.Nodes {
+		e.Goals[n.Target.InstanceID] = n.Goal
+	}
+	k.append(e)
+}
+
+func (k *keeper) end(r rollout.Report, err error) {
+	for _, n := range r.Nodes {
+		if n.Outcome == rollout.OutcomeWaiting {
+			continue
+		}
+		e := k.proto
+		e.Kind, e.Node = history.KindNode, &history.Node{NodeReport: n}
+		k.append(e)
+	}
+	e := k.proto
+	e.Kind, e.Result = history.KindEnd, "done"
+	if err != nil {
+		e.Result, e.Error = "failed", err.Error()
+		if codeOf(err) == ExitInterrupted {
+			e.Result = "interrupted"
+		}
+	}
+	k.append(e)
+}

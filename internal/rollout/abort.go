@@ -1,0 +1,115 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Healthy lists all that must be true of a node for its pods to be well off with what it has now: the guest has what the instance has,
+// kubelet runs, the Node shows what the guest has and is Ready. Before is an earlier reading of the guest, nil if there is none.
+func Healthy(before *capacity.Guest, seen Observation) []capacity.Check {
+	return append(capacity.CheckGuest(before, seen.Guest, seen.Instance.Present()),
+		checkIdentity(seen),
+		capacity.CheckRunning(seen.Guest),
+		checkBoot(seen),
+		capacity.CheckCapacity(seen.Guest, seen.Node),
+		capacity.CheckReady(seen.Node),
+		capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node),
+		checkKubepods(seen),
+	)
+}
+
+// Abort gives back what trueup holds on the members: drops each claim, and uncordons where that claim cordoned. A node that is not
+// verified healthy keeps its claim and its cordon, unless force is set. No offering is changed, nothing is restarted. The rollout that was open is given up
+// once no claim is left.
+func (r *Runner) Abort(ctx context.Context, clusterID, clusterName string, members []Member, force bool) (Report, error) {
+	report := Report{Run: r.Run}
+	for _, m := range members {
+		report.Nodes = append(report.Nodes, NodeReport{Target: m.Seen.Target, Outcome: OutcomeWaiting})
+	}
+	plan := Plan{ClusterID: clusterID, ClusterName: clusterName}
+	tenure, err := r.Lock.Acquire(ctx, r.leaseState(plan))
+	if err != nil {
+		return report, lockFault(plan, err)
+	}
+	var errs []error
+	for i, m := range members {
+		w := &walk{Runner: r, tenure: tenure, target: m.Seen.Target, goal: Goal{Offering: m.Seen.Instance.Present()}, report: &report, node: &report.Nodes[i], tried: map[Action]bool{}}
+		if err := w.abort(ctx, force); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	err = errors.Join(errs...)
+	if e := r.giveBack(ctx, tenure, err == nil); e != nil && err == nil {
+		err = &Fault{Layer: capacity.LayerLock, Cluster: clusterName, Summary: "the Lease could not be given back; it runs out by itself", Cause: e}
+	}
+	return report, err
+}
+
+// abort gives one node back.
+func (w *walk) abort(ctx context.Context, force bool) error {
+	err := w.giveUp(ctx, force)
+	final := w.seen
+	w.node.Final, w.node.claimed = &final, w.claim != nil
+	switch {
+	case err == nil && w.did() == 0:
+		w.node.Outcome = OutcomeUnchanged
+	case err == nil:
+		w.node.Outcome = OutcomeDone
+	default:
+		w.node.Outcome = OutcomeFailed
+		errors.As(err, &w.node.Fault)
+	}
+	w.tell(Event{Move: MoveRelease, Done: err == nil, Fault: w.node.Fault})
+	return err
+}
+
+// giveUp looks until the release was written, or a look shows that it must not be.
+func (w *walk) giveUp(ctx context.Context, force bool) error {
+	for range mostConflicts {
+		if err := w.look(ctx, everything()); err != nil {
+			return err
+		}
+		if w.claim == nil {
+			return nil
+		}
+		if c, failed := capacity.Failed(w.mayGiveUp()...); failed && !force {
+			return w.complete(&Fault{Layer: c.Layer, Move: MoveRelease, Summary: "not given back: " + c.What, Expected: c.Expected, Observed: c.Observed,
+				Recover: "trueup resume " + word(w.target.ClusterName) + ", or trueup abort --force with a reason"})
+		}
+		err := w.releaseUnder(ctx)
+		if !errors.Is(err, ErrConflict) && !transient(ctx, err) {
+			return err
+		}
+	}
+	return w.complete(&Fault{Layer: capacity.LayerSchedulability, Move: MoveRelease, Summary: "the Node was changed by somebody else at every try", Cause: ErrConflict})
+}
+
+// mayGiveUp lists what must be true before the node is given back without force.
+func (w *walk) mayGiveUp() []capacity.Check {
+	checks := []capacity.Check{{Layer: capacity.LayerCloudStack, What: "resize job", OK: w.seen.Job == nil || w.seen.Job.Status != JobPending,
+		Expected: "none pending", Observed: "one is pending"}}
+	if r := w.claim.Resize; r != nil && r.JobID == "" && r.Refused == "" && !w.seen.Instance.AtOffering(w.claim.Goal) {
+		checks = append(checks, capacity.Check{Layer: capacity.LayerCloudStack, What: "resize request without a reply",
+			OK: w.seen.ServerTime.After(r.Expires), Expected: "expired, so that it can't be accepted any more", Observed: "good until " + r.Expires.UTC().Format("15:04:05Z")})
+	}
+	return append(checks, Healthy(&w.claim.Before.Guest, w.seen)...)
+}
+
+// releaseUnder releases the node under the fence of the Lease.
+func (w *walk) releaseUnder(ctx context.Context) error {
+	effect, cancel := context.WithTimeout(ctx, w.Limits.Effect)
+	defer cancel()
+	if err := w.Lock.Check(effect, w.tenure); err != nil {
+		return w.complete(&Fault{Layer: capacity.LayerLock, Move: MoveRelease, Summary: "the Lease is not ours any more, or can't be read: nothing further was done", Cause: err})
+	}
+	sentence := Sentence(ActionRelease, w.goal, w.claim, w.seen)
+	w.tell(Event{Move: MoveRelease, Action: ActionRelease, Text: sentence})
+	err := w.releaseNode(effect)
+	if err == nil {
+		w.report.Effects = append(w.report.Effects, Effect{At: w.Clock.Now(), Node: w.target.Name, Action: ActionRelease, Text: sentence})
+	}
+	return err
+}
