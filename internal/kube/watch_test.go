@@ -40,6 +40,12 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 	receive(t, woken, "wake-up for the present state")
 	cancel()
+	awaitClosed(t, woken)
+}
+
+// awaitClosed takes wake-ups until the sender has come to its end.
+func awaitClosed(t *testing.T, woken <-chan struct{}) {
+	t.Helper()
 	deadline := time.After(soon)
 	for {
 		select {
@@ -65,8 +71,7 @@ func TestWatchNeverBlocksOnASleepingReader(t *testing.T) {
 		touch(t, c, name)
 	}
 	cancel()
-	for range woken { // ends when the sender has come to its end
-	}
+	awaitClosed(t, woken)
 }
 
 func TestWatchIsMadeAnewAfterTheConnectionBroke(t *testing.T) {

@@ -75,13 +75,27 @@ func (w *walk) nodeChanged(ctx context.Context, m Move) <-chan struct{} {
 		return nil
 	}
 	if w.wakes == nil {
-		wakes, err := w.Nodes.Watch(ctx, w.target.Name)
-		if err != nil {
-			return nil // the timer still looks
-		}
+		wakes := make(chan struct{}, 1)
 		w.wakes = wakes
+		go w.watch(ctx, wakes)
 	}
 	return w.wakes
+}
+
+// watch passes the Node's changes on, the first one as soon as the watch stands: what changed before it is not lost. It runs beside the
+// walk, so that a watch that is slow to begin delays nothing. Where it can't be had, or ends, the timer looks alone until the next wait.
+func (w *walk) watch(ctx context.Context, wakes chan<- struct{}) {
+	defer close(wakes)
+	changes, err := w.Nodes.Watch(ctx, w.target.Name)
+	if err != nil {
+		return
+	}
+	for open := true; open; _, open = <-changes {
+		select {
+		case wakes <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // warm opens the way into the next node's guest while this node's kubelet settles, so that it costs nothing later.

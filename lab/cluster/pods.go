@@ -21,8 +21,8 @@ const (
 	// PodDeployment is the name of their Deployment.
 	PodDeployment = "pause"
 	podImage      = "lab.local/pause:1" // in every guest's image
-	// podsTimeout is ten times what four pods took on a loaded machine (22 s).
-	podsTimeout = 4 * time.Minute
+	// podsTimeout is twelve times what four pods took at a load of 16 on two cores (49 s).
+	podsTimeout = 10 * time.Minute
 )
 
 // startPods runs a Deployment of real pods and waits until all are available.

@@ -1,0 +1,309 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// How long things take in the simulated cluster: what was measured on a quiet lab, rounded.
+const (
+	simCall   = 10 * time.Millisecond // one way of a call to anything
+	simJob    = 3 * time.Second       // CloudStack's resize job
+	simPlug   = 400 * time.Millisecond
+	simPost   = 2600 * time.Millisecond // kubelet's start to its first status
+	simStatus = 2 * time.Second         // kubelet's status period
+	simExpiry = 15 * time.Second        // a dead holder's Lease
+)
+
+// cluster is a small cluster that behaves: jobs take time, hardware arrives offline, a restarted kubelet posts late and first not
+// ready, and every write to a Node must name its present resourceVersion. It runs on the time of a synctest bubble. At every write it
+// checks the promises, and keeps what was broken.
+type cluster struct {
+	mu       sync.Mutex
+	machines []*machine
+	lease    simLease
+	calls    []string // every call to a port, in order
+	effects  []string // what really changed, in order
+	broken   []string // promises that were broken
+	events   []string // Kubernetes Events
+	upset    upset
+	jobs     int
+	jobFails bool // every job ends in failure
+	noLists  bool // the account may not list jobs
+	closed   bool // no timer starts another one
+}
+
+type simLease struct {
+	holder      *client // nil if nobody holds it
+	transitions int32
+	stolen      bool
+}
+
+// upset makes one call go wrong: the n-th, or every call whose name starts so.
+type upset struct {
+	n     int    // 1 is the first call; 0: by name
+	name  string // prefix of the calls to upset
+	times int    // how many of them; 0: all
+	after bool   // after the effect, in place of the reply
+	err   error  // errCrash and errHang do what they say
+}
+
+var (
+	errCrash = fmt.Errorf("the program is killed")
+	errHang  = fmt.Errorf("no answer comes")
+)
+
+type machine struct {
+	*cluster
+	instance capacity.Instance
+	jobs     []*Job
+	guest    capacity.Guest
+	booted   time.Time
+	node     capacity.Node
+	version  int
+	watchers []chan struct{}
+	autoCPU  bool // a udev rule onlines CPUs
+
+	starts     int    // kubelet's
+	found      string // hardware that the present kubelet found at its start
+	silent     bool   // kubelet does not post
+	slowReady  time.Duration
+	refuseDIMM bool // the kernel refuses what is plugged
+}
+
+// newCluster has one control-plane node and two workers at the small offering.
+func newCluster(names ...string) *cluster {
+	c := &cluster{}
+	for i, name := range names {
+		s := untouched().seen
+		id := fmt.Sprintf("%08d-0000-0000-0000-000000000000", i+1)
+		m := &machine{cluster: c, instance: s.Instance, guest: s.Guest, node: s.Node, booted: time.Now().Add(-1000 * time.Second)}
+		m.instance.ID, m.instance.Name, m.guest.ProductUUID, m.guest.MachineID = id, name, id, "machine-"+name
+		m.node.Name, m.node.UID, m.node.SystemUUID, m.node.MachineID = name, "uid-"+name, id, "machine-"+name
+		m.node.Ready.Heartbeat = time.Now().Truncate(time.Second)
+		m.found = m.hardware()
+		m.starts = 1
+		c.machines = append(c.machines, m)
+		m.heartbeat(m.guest.Kubelet.InvocationID)
+	}
+	return c
+}
+
+func (c *cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+func (c *cluster) machine(name string) *machine {
+	for _, m := range c.machines {
+		if m.node.Name == name || m.instance.ID == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// after runs do, later, under the lock, unless the cluster is closed by then.
+func (c *cluster) after(d time.Duration, do func()) {
+	time.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed {
+			do()
+		}
+	})
+}
+
+func (c *cluster) did(format string, args ...any) {
+	c.effects = append(c.effects, fmt.Sprintf(format, args...))
+}
+
+func (c *cluster) promise(kept bool, format string, args ...any) {
+	if !kept {
+		c.broken = append(c.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *machine) hardware() string {
+	return fmt.Sprintf("%d CPUs, %d blocks", m.guest.CPUsOnline, m.guest.BlocksOnline)
+}
+
+// changed bumps the Node's version and wakes the watchers.
+func (m *machine) changed() {
+	m.version++
+	m.node.ResourceVersion = fmt.Sprint(m.version)
+	for _, w := range m.watchers {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// heartbeat posts the status again and again, as long as this kubelet process lives.
+func (m *machine) heartbeat(invocation string) {
+	m.after(simStatus, func() {
+		if m.guest.Kubelet.InvocationID != invocation {
+			return
+		}
+		if !m.silent {
+			m.node.Ready.Heartbeat = time.Now().Truncate(time.Second)
+			m.changed()
+		}
+		m.heartbeat(invocation)
+	})
+}
+
+// startKubelet starts another kubelet process: it reads the hardware now, and posts it later.
+func (m *machine) startKubelet() {
+	m.starts++
+	id := fmt.Sprintf("inv-%d", m.starts)
+	m.guest.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: id, MainPID: 100 + m.starts, Start: time.Since(m.booted)}
+	m.found = m.hardware()
+	m.guest.KubepodsCPUs = m.guest.CPUsOnline
+	cpus, memory := m.guest.CPUsOnline, m.guest.MemTotal
+	m.after(simPost, func() {
+		if m.guest.Kubelet.InvocationID != id || m.silent {
+			return
+		}
+		n := &m.node
+		n.Capacity = with(n.Capacity, int64(cpus)*1000, memory)
+		n.Allocatable = with(n.Allocatable, int64(cpus)*1000-100, memory-100*capacity.MiB)
+		n.BootID = m.guest.BootID
+		n.Ready = capacity.Condition{Status: "False", Heartbeat: time.Now().Truncate(time.Second), Message: "PLEG is not healthy"}
+		m.changed()
+		m.heartbeat(id)
+		m.after(simStatus+m.slowReady, func() { m.node.Ready.Status, m.node.Ready.Message = "True", ""; m.changed() })
+	})
+}
+
+// resize starts the job that gives the instance its offering, and plugs the hardware.
+func (m *machine) resize(o capacity.Offering) *Job {
+	m.cluster.jobs++
+	job := &Job{ID: fmt.Sprintf("job-%d", m.cluster.jobs), Status: JobPending, Created: time.Now().Truncate(time.Second)}
+	m.jobs = append(m.jobs, job)
+	m.after(simJob, func() {
+		if m.jobFails {
+			job.Status, job.Code, job.Text = JobFailed, 530, "insufficient capacity"
+			return
+		}
+		job.Status = JobSucceeded
+		i := &m.instance
+		i.OfferingID, i.OfferingName, i.CPUs, i.SpeedMHz, i.MemoryMiB = o.ID, o.Name, o.CPUs, o.SpeedMHz, o.MemoryMiB
+		m.after(simPlug, func() { m.plug(o) })
+	})
+	return job
+}
+
+func (m *machine) plug(o capacity.Offering) {
+	g := &m.guest
+	g.CPUsPresent = o.CPUs
+	if !m.refuseDIMM {
+		g.BlocksOffline = int(o.MemoryMiB*capacity.MiB/g.BlockSize) - g.BlocksOnline
+	}
+	if m.autoCPU {
+		g.CPUsOnline = g.CPUsPresent
+	}
+}
+
+func (m *machine) pending() string {
+	for _, j := range m.jobs {
+		if j.Status == JobPending {
+			return j.ID
+		}
+	}
+	return ""
+}
+
+func (m *machine) claim() *Claim {
+	claim, err := DecodeClaim(m.node.Claim)
+	m.promise(err == nil, "%s: unreadable claim: %v", m.node.Name, err)
+	return claim
+}
+
+// finished tells whether the three views agree on the offering, looked at from the outside.
+func (m *machine) finished(o capacity.Offering) bool {
+	g, n := m.guest, m.node
+	return m.instance.OfferingID == o.ID && g.CPUsOnline == o.CPUs && g.MemoryOnline() == o.MemoryMiB*capacity.MiB &&
+		n.CPUs() == int64(o.CPUs)*1000 && n.Memory() == g.MemTotal && n.Ready.Status == "True" && m.found == m.hardware()
+}
+
+// state is what must be the same at the end, whatever happened on the way.
+func (c *cluster) state() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, m := range c.machines {
+		n := m.node
+		fmt.Fprintf(&b, "%s: %s, %s, Node %s, kubelet started %d times, %d jobs, unschedulable %t by %q, scale-down disabled %t, claimed %t\n",
+			n.Name, m.instance.OfferingName, m.hardware(), n.Size(), m.starts, len(m.jobs), n.Unschedulable, n.UnschedulableBy, n.ScaleDownDisabled, n.Claim != "")
+	}
+	fmt.Fprintf(&b, "lease held %t\n", c.lease.holder != nil)
+	return b.String()
+}
+
+// members is the cluster as the planner gets it.
+func (c *cluster) members() []Member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Member
+	for _, m := range c.machines {
+		seen := Observation{Target: m.target(), Instance: m.instance, ServerTime: time.Now().Truncate(time.Second), Guest: m.reading(), Node: m.node}
+		out = append(out, Member{Seen: seen, Claim: m.claim()})
+	}
+	return out
+}
+
+func (m *machine) target() Target {
+	role := RoleWorker
+	if strings.HasPrefix(m.node.Name, "c") {
+		role = RoleControl
+	}
+	return Target{ClusterID: "c1", ClusterName: "prod", Role: role, Name: m.node.Name, InstanceID: m.instance.ID}
+}
+
+func (m *machine) reading() capacity.Guest {
+	g := m.guest
+	g.Clock, g.Monotonic = time.Now(), time.Since(m.booted)
+	return g
+}
+
+// checkKept fails the test if a promise was broken.
+func (c *cluster) checkKept(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.broken {
+		t.Errorf("broken: %s", b)
+	}
+}
+
+// count is how many effects start so.
+func (c *cluster) count(prefix string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.effects {
+		if strings.HasPrefix(e, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cluster) effectsDone() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.effects)
+}
+
+// later lets somebody else do something at a given time from now.
+func (c *cluster) later(d time.Duration, name string, do func(*machine)) {
+	c.after(d, func() { do(c.machine(name)) })
+}
