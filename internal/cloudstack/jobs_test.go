@@ -295,7 +295,9 @@ func TestJobResults(t *testing.T) {
 		{`{"errorcode":533,"errortext":"full"}`, 2, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 533, Text: "full"}},
 		{`"plain text"`, 2, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 530, Text: "plain text"}},
 		{`null`, 2, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 530, Text: "no reason given"}},
-		{`null`, 3, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 530, Text: "cancelled"}},
+		{`null`, 3, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 530, Text: "cancelled", Cancelled: true}},
+		{`{"errorcode":530,"errortext":"job cancelled because of management server restart or shutdown"}`, 2, rollout.Job{ID: "j", Status: rollout.JobFailed, Code: 530,
+			Text: "job cancelled because of management server restart or shutdown", Cancelled: true}},
 		{`{"virtualmachine":{}}`, 1, rollout.Job{ID: "j", Status: rollout.JobSucceeded}},
 	} {
 		t.Run(fmt.Sprint(tt.status, tt.result), func(t *testing.T) {

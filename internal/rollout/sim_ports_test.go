@@ -327,7 +327,7 @@ func (c simLocker) Check(ctx context.Context, t Tenure) error {
 	})
 }
 
-func (c simLocker) Release(ctx context.Context, _ Tenure) error {
+func (c simLocker) Release(ctx context.Context, _ Tenure, _ bool) error {
 	return c.call(ctx, "Release", func() error {
 		if c.lease.holder == c.client && !c.lease.stolen {
 			c.lease.holder = nil

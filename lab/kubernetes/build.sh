@@ -36,7 +36,7 @@ minor=${version#v1.}
 minor=${minor%%.*}
 pkg=k8s.io/component-base/version
 ldflags="-s -w -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=$minor -X $pkg.gitTreeState=clean"
-export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -mod=readonly"
+export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -mod=readonly" GOWORK=off
 
 step() { # step LABEL ESTIMATE PACKAGE…
 	local label=$1 estimate=$2 from=$SECONDS
