@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -191,10 +190,18 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 		}
 		members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim, Goal: goal})
 	}
-	if len(errs) > 0 {
-		return nil, withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %w", errors.Join(errs...)))
+	return members, unreadable(errs)
+}
+
+// unreadable is the error of nodes that can't be planned for, nil if there are none. It is one line: status lists every one.
+func unreadable(errs []error) error {
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %w", errs[0]))
 	}
-	return members, nil
+	return withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %d views could not be read (`trueup status` lists them): %w", len(errs), errs[0]))
 }
 
 // refusal is the error of a plan that may not be walked, nil if it may. It is one line: the plan itself lists every reason.

@@ -25,7 +25,8 @@ var errMoot = errors.New("found done already")
 // act performs one action under its fence: the Lease is read first, and all of it ends within one effect's bound.
 func (w *walk) act(ctx context.Context, step Step) error {
 	if step.Action == ActionClaim && w.times(ActionRelease) > 0 {
-		return w.fail(ctx, &Fault{Layer: capacity.LayerCapacity, Move: MoveClaim, Summary: "the node was verified and released, and its views disagree again", Observed: step.Why})
+		return w.fail(ctx, &Fault{Layer: capacity.LayerCapacity, Move: MoveClaim, Summary: "the node was verified and released, and its views disagree again",
+			Expected: "the views that were verified", Observed: step.Why})
 	}
 	if w.tried[step.Action] {
 		return w.wait(ctx, Step{Kind: KindWait, Move: step.Move, Check: capacity.Check{Layer: layerOf(step.Move),

@@ -28,7 +28,8 @@ type Plan struct {
 // NodePlan is what would be done on one node.
 type NodePlan struct {
 	Target Target `json:"target"`
-	Goal   Goal   `json:"goal"`
+	// Goal is zero for a claimed node that this rollout has no goal for: it refuses the rollout.
+	Goal Goal `json:"goal"`
 	// Present is the instance's size now.
 	Present string        `json:"present"`
 	Moves   []PlannedMove `json:"moves"`

@@ -133,7 +133,7 @@ func (c simCloudStack) Resize(ctx context.Context, id, offering string, expires 
 		claim := m.claim()
 		announced := claim != nil && claim.Resize != nil && claim.Resize.Expires.Equal(expires) && claim.Run == c.run
 		c.promise(announced, "%s resized without an announcement", m.node.Name)
-		c.promise(claim == nil || !claim.Cordoned || m.node.Unschedulable, "%s resized without its cordon", m.node.Name)
+		c.promise(claim == nil || !claim.Cordoned || m.node.Unschedulable || !m.disturbed.IsZero(), "%s resized without its cordon", m.node.Name)
 		c.promise(m.pending() == "", "%s: two jobs in flight", m.node.Name)
 		c.did("resize %s", m.node.Name)
 		job = m.resize(claim.Goal).ID
@@ -183,8 +183,8 @@ func (c simGuest) Online(ctx context.Context) error {
 	return c.call(ctx, "Online "+c.m.node.Name, func() error {
 		g := &c.m.guest
 		c.promise(c.m.node.Claim != "", "%s: hardware brought up without a claim", c.m.node.Name)
+		g.MemTotal += int64(g.BlocksOffline) * g.BlockSize
 		g.CPUsOnline, g.BlocksOnline, g.BlocksOffline = g.CPUsPresent, g.BlocksOnline+g.BlocksOffline, 0
-		g.MemTotal = memSmall + int64(g.BlocksOnline-32)*g.BlockSize
 		c.did("online %s", c.m.node.Name)
 		return nil
 	})
@@ -192,6 +192,10 @@ func (c simGuest) Online(ctx context.Context) error {
 
 func (c simGuest) RestartKubelet(ctx context.Context, invocation string) (result RestartResult, err error) {
 	err = c.call(ctx, "Restart "+c.m.node.Name, func() error {
+		if c.m.lockBusy {
+			result = RestartLockBusy
+			return nil
+		}
 		if c.m.guest.Kubelet.InvocationID != invocation {
 			result = RestartNotOurs
 			return nil
@@ -282,7 +286,9 @@ func (m *machine) changeOfClaim(before *Claim) {
 	}
 	if m.node.Claim == "" && before != nil {
 		m.did("release %s", m.node.Name)
-		m.promise(m.finished(before.Goal), "%s released before it was finished: %s, %s, Node %s", m.node.Name, m.instance.OfferingName, m.hardware(), m.node.Size())
+		// What happens between the last look and the patch, and does not change the Node, can't be known to it.
+		unseen := time.Since(m.disturbed) < 10*simCall
+		m.promise(m.finished(before.Goal) || unseen, "%s released before it was finished: %s, %s, Node %s", m.node.Name, m.instance.OfferingName, m.hardware(), m.node.Size())
 		m.promise(m.pending() == "", "%s released while a job was pending", m.node.Name)
 	}
 	claimed := 0

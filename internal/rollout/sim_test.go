@@ -75,6 +75,13 @@ type machine struct {
 	silent     bool   // kubelet does not post
 	slowReady  time.Duration
 	refuseDIMM bool // the kernel refuses what is plugged
+	slowJob    time.Duration
+	disturbed  time.Time // when somebody else did something
+	flaps      bool      // a balloon moves all the time
+	lockBusy   bool      // another restart runs in the guest, for ever
+	forgetJobs bool      // jobs end without effect, and CloudStack forgets them
+
+	muteAfterRestart, crashes bool // what the next kubelet does
 }
 
 // newCluster has one control-plane node and two workers at the small offering.
@@ -168,6 +175,10 @@ func (m *machine) startKubelet() {
 	m.guest.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: id, MainPID: 100 + m.starts, Start: time.Since(m.booted)}
 	m.found = m.hardware()
 	m.guest.KubepodsCPUs = m.guest.CPUsOnline
+	m.silent = m.muteAfterRestart || m.crashes
+	if m.crashes {
+		m.guest.Kubelet.ActiveState, m.guest.Kubelet.SubState = "activating", "auto-restart"
+	}
 	cpus, memory := m.guest.CPUsOnline, m.guest.MemTotal
 	m.after(simPost, func() {
 		if m.guest.Kubelet.InvocationID != id || m.silent {
@@ -189,7 +200,11 @@ func (m *machine) resize(o capacity.Offering) *Job {
 	m.cluster.jobs++
 	job := &Job{ID: fmt.Sprintf("job-%d", m.cluster.jobs), Status: JobPending, Created: time.Now().Truncate(time.Second)}
 	m.jobs = append(m.jobs, job)
-	m.after(simJob, func() {
+	m.after(simJob+m.slowJob, func() {
+		if m.forgetJobs {
+			m.jobs = nil
+			return
+		}
 		if m.jobFails {
 			job.Status, job.Code, job.Text = JobFailed, 530, "insufficient capacity"
 			return
@@ -200,6 +215,18 @@ func (m *machine) resize(o capacity.Offering) *Job {
 		m.after(simPlug, func() { m.plug(o) })
 	})
 	return job
+}
+
+// powerCycle boots the machine anew with all that its instance has; kubelet starts after a while.
+func (m *machine) powerCycle() {
+	g := &m.guest
+	m.refuseDIMM = false
+	m.booted, g.BootID = time.Now(), g.BootID+"+"
+	g.CPUsOnline, g.CPUsPresent = m.instance.CPUs, m.instance.CPUs
+	g.BlocksOnline, g.BlocksOffline = int(m.instance.MemoryMiB*capacity.MiB/g.BlockSize), 0
+	g.MemTotal = memSmall + int64(g.BlocksOnline-32)*(g.BlockSize-g.BlockSize/64)
+	g.Kubelet = capacity.Unit{ActiveState: "inactive", SubState: "dead"}
+	m.after(5*time.Second, m.startKubelet)
 }
 
 func (m *machine) plug(o capacity.Offering) {
@@ -272,6 +299,9 @@ func (m *machine) target() Target {
 func (m *machine) reading() capacity.Guest {
 	g := m.guest
 	g.Clock, g.Monotonic = time.Now(), time.Since(m.booted)
+	if m.flaps && time.Now().UnixMilli()/150%2 == 0 {
+		g.MemTotal -= 100 * capacity.MiB
+	}
 	return g
 }
 
@@ -305,5 +335,9 @@ func (c *cluster) effectsDone() []string {
 
 // later lets somebody else do something at a given time from now.
 func (c *cluster) later(d time.Duration, name string, do func(*machine)) {
-	c.after(d, func() { do(c.machine(name)) })
+	c.after(d, func() {
+		m := c.machine(name)
+		m.disturbed = time.Now()
+		do(m)
+	})
 }
