@@ -23,7 +23,9 @@ func TestFaults(t *testing.T) {
 		says     string        // part of the fault's text
 		after    time.Duration // at the earliest
 		cordoned bool
-		phase    string // in the claim; empty: there is none, or it could not be written
+		// givenBack: nothing had been changed, and the node was released on the way out.
+		givenBack bool
+		phase     string // in the claim; empty: there is none, or it could not be written
 	}{
 		{name: "the claim may not be written", arrange: func(tr *trial) { tr.upset = upset{name: "Patch", err: denied} },
 			layer: capacity.LayerAccess, move: MoveClaim, says: "the instance was not resized"},
@@ -43,13 +45,13 @@ func TestFaults(t *testing.T) {
 			layer: capacity.LayerAccess, says: "Kubernetes: forbidden"},
 		{name: "CloudStack refuses the resize", arrange: func(tr *trial) {
 			tr.upset = upset{name: "Resize", err: &RefusedError{Command: "scaleVirtualMachine", Code: 431, Text: "no way"}}
-		}, layer: capacity.LayerCloudStack, move: MoveResize, says: "code 431): no way", cordoned: true, phase: "resize-cloudstack"},
+		}, layer: capacity.LayerCloudStack, move: MoveResize, says: "code 431): no way", after: unchangedFor, givenBack: true},
 		{name: "CloudStack fails the job", arrange: func(tr *trial) { tr.jobFails = true },
-			layer: capacity.LayerCloudStack, move: MoveResize, says: "job job-1 failed with code 530: insufficient capacity", cordoned: true, phase: "resize-cloudstack"},
+			layer: capacity.LayerCloudStack, move: MoveResize, says: "job job-1 failed with code 530: insufficient capacity", after: unchangedFor, givenBack: true},
 		{name: "the job never ends", arrange: func(tr *trial) { tr.machine("w1").slowJob = time.Hour },
-			layer: capacity.LayerCloudStack, move: MoveResize, says: "job job-1 pending", after: limits.Resize, cordoned: true, phase: "resize-cloudstack"},
+			layer: capacity.LayerCloudStack, move: MoveResize, says: "job job-1 pending", after: limits.Resize, cordoned: true, phase: PhaseUnclear},
 		{name: "the request never arrives", arrange: func(tr *trial) { tr.upset = upset{name: "Resize", err: lost} },
-			layer: capacity.LayerCloudStack, move: MoveResize, says: "", after: limits.Resize, cordoned: true, phase: "resize-cloudstack"},
+			layer: capacity.LayerCloudStack, move: MoveResize, says: "", after: limits.Resize, cordoned: true, phase: PhaseUnclear},
 		{name: "the kernel refuses the DIMM", arrange: func(tr *trial) { tr.machine("w1").refuseDIMM = true },
 			layer: capacity.LayerGuest, move: MoveOnline, says: "memory blocks in the guest: not within 2m0s: expected 64 x 128 MiB online, observed 32 x 128 MiB online", after: limits.Online, cordoned: true, phase: "online-guest"},
 		{name: "bringing up is switched off, and nobody else does it", arrange: func(tr *trial) { tr.goals[RoleWorker] = Goal{Offering: big, Settle: DefaultSettle, NoOnline: true} },
@@ -79,6 +81,9 @@ func TestFaults(t *testing.T) {
 				}
 				if took < r.after || took > r.after+2*time.Minute {
 					t.Errorf("took %s, want about %s", took, r.after)
+				}
+				if f.GivenBack != r.givenBack {
+					t.Errorf("given back: %t", f.GivenBack)
 				}
 				checkFault(t, f, report)
 				m := tr.machine("w1")
@@ -135,9 +140,9 @@ func TestNewAttemptAfterAFault(t *testing.T) {
 		effects []string // of both runs
 	}{
 		{"the job failed", func(tr *trial) { tr.jobFails = true }, func(tr *trial) { tr.jobFails = false },
-			[]string{"claim", "resize", "resize", "online", "restart", "release"}},
+			[]string{"claim", "resize", "release", "claim", "resize", "online", "restart", "release"}},
 		{"the resize was refused", func(tr *trial) { tr.upset = upset{name: "Resize", err: &RefusedError{Code: 530}} }, func(tr *trial) { tr.upset = upset{} },
-			[]string{"claim", "resize", "online", "restart", "release"}},
+			[]string{"claim", "release", "claim", "resize", "online", "restart", "release"}},
 		{"CloudStack forgot the job", func(tr *trial) { tr.machine("w1").forgetJobs = true }, func(tr *trial) { tr.machine("w1").forgetJobs = false },
 			[]string{"claim", "resize", "resize", "online", "restart", "release"}},
 		{"the kernel refused the DIMM; a power cycle cured it", func(tr *trial) { tr.machine("w1").refuseDIMM = true }, func(tr *trial) { tr.machine("w1").powerCycle(); time.Sleep(time.Minute) },
@@ -286,9 +291,9 @@ func TestForeignCordonStays(t *testing.T) {
 // Another goal, while a node is still claimed for the first one, is refused before anything is changed.
 func TestAnotherGoalIsRefused(t *testing.T) {
 	simulate(t, []string{"w1", "w2"}, func(t *testing.T, tr *trial) {
-		tr.jobFails = true
+		tr.limits.Verify = time.Second
 		tr.fault(t)
-		tr.jobFails = false
+		tr.limits = DefaultLimits()
 		before := len(tr.effects)
 		tr.goals[RoleWorker] = Goal{Offering: faster}
 		f, _ := tr.fault(t)

@@ -288,7 +288,7 @@ func (m *machine) changeOfClaim(before *Claim) {
 		m.did("release %s", m.node.Name)
 		// What happens between the last look and the patch, and does not change the Node, can't be known to it.
 		unseen := time.Since(m.disturbed) < 10*simCall
-		m.promise(m.finished(before.Goal) || unseen, "%s released before it was finished: %s, %s, Node %s", m.node.Name, m.instance.OfferingName, m.hardware(), m.node.Size())
+		m.promise(m.finished(before.Goal) || m.asBefore(before.Before) || unseen, "%s released before it was finished: %s, %s, Node %s", m.node.Name, m.instance.OfferingName, m.hardware(), m.node.Size())
 		m.promise(m.pending() == "", "%s released while a job was pending", m.node.Name)
 	}
 	claimed := 0

@@ -262,6 +262,13 @@ func (m *machine) finished(o capacity.Offering) bool {
 		n.CPUs() == int64(o.CPUs)*1000 && n.Memory() == g.MemTotal && n.Ready.Status == "True" && m.found == m.hardware()
 }
 
+// asBefore tells whether nothing of a resize can be seen anywhere.
+func (m *machine) asBefore(b Before) bool {
+	g := m.guest
+	return m.instance.OfferingID == b.Instance.OfferingID && g.CPUsPresent == b.Guest.CPUsPresent && g.MemoryPresent() == b.Guest.MemoryPresent() &&
+		m.node.CPUs() == int64(b.Guest.CPUsOnline)*1000 && m.node.Memory() == b.Guest.MemTotal
+}
+
 // state is what must be the same at the end, whatever happened on the way.
 func (c *cluster) state() string {
 	c.mu.Lock()
