@@ -31,8 +31,12 @@ race: kubernetes ## the same with the race detector
 	go test -race -count=1 -timeout 40m ./...
 
 .PHONY: integration
-integration: deps kubernetes ## the lab's tests: real guests, real kubelets, the real binary
-	cd lab && go test -count=1 -timeout 40m ./...
+integration: deps image ## the lab's tests: real guests, real kubelets, the real binary; one package after the other, for two cores
+	cd lab && go test -count=1 -p 1 -timeout 40m ./...
+
+.PHONY: image
+image: deps kubernetes ## build the guests' image, once per version of its inputs, into the cache
+	go run ./lab/cmd/lab build
 
 .PHONY: vet
 vet:
@@ -40,9 +44,10 @@ vet:
 	cd lab && go vet ./...
 
 .PHONY: lint
-lint: $(LINT) ## golangci-lint, compiled once into the cache
+lint: $(LINT) ## golangci-lint and shellcheck; the former is compiled once into the cache
 	$(LINT) run ./...
 	cd lab && $(LINT) run --config ../.golangci.yml ./...
+	shellcheck lab/*.sh lab/*/*.sh
 
 $(LINT):
 	@echo "Compiling golangci-lint $(LINT_VERSION) once: about 2 minutes on 2 cores" >&2
@@ -53,12 +58,12 @@ vuln: ## govulncheck; needs access to the vulnerability database
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
 .PHONY: demo
-demo: deps kubernetes build ## a real cluster in software-emulated guests, scaled live before your eyes
+demo: deps image build ## a real cluster in software-emulated guests, scaled live before your eyes
 	lab/demo.sh
 
 .PHONY: bench
-bench: deps kubernetes build ## what trueup itself adds to a node, measured on the lab
-	cd lab && go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./...
+bench: deps image build ## what trueup itself adds to a node, measured on the lab
+	cd lab && go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./e2e
 
 .PHONY: help
 help:
