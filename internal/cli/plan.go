@@ -188,7 +188,9 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 		for _, p := range n.Problems {
 			errs = append(errs, fmt.Errorf("%s: the %s could not be read: %w", n.Target.Name, p.View, p.Err))
 		}
-		members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim, Goal: goal})
+		seen := n.Observation()
+		seen.Peers = survey.Peers(nodes, n)
+		members = append(members, rollout.Member{Seen: seen, Claim: n.Claim, Goal: goal})
 	}
 	return members, unreadable(errs)
 }

@@ -63,7 +63,7 @@ func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error 
 	go a.watchInterrupts(ctx, cancel, stop)
 	f.limits.Effect = kube.EffectDeadline
 	shown := a.progress(j.plan)
-	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Clock: a.clock,
+	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Health: s.kube, Clock: a.clock,
 		Limits: f.limits, Run: uuid.NewString(), Command: j.command, Continues: j.continues, Watcher: shown.Event, Stop: stop,
 		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
 	keep := a.keeper(s, r, j.notes)

@@ -61,7 +61,10 @@ type Client struct {
 	waiting func(*rollout.HeldError, time.Duration)
 }
 
-var _ rollout.Nodes = (*Client)(nil)
+var (
+	_ rollout.Nodes  = (*Client)(nil)
+	_ rollout.Health = (*Client)(nil)
+)
 
 // New makes a client from a kubeconfig. It sends nothing yet.
 func New(k Kubeconfig, o Options) (*Client, error) {

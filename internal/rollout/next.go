@@ -134,7 +134,7 @@ func nextNode(goal Goal, claim *Claim, seen Observation) Step {
 			fmt.Sprintf("%d CPUs and %d memory blocks online", seen.Guest.CPUsOnline, seen.Guest.BlocksOnline))
 	}
 	if why := restartDue(claim, seen); why != "" {
-		if c := capacity.CheckRunning(seen.Guest); !c.OK {
+		if c, failed := capacity.Failed(capacity.CheckRunning(seen.Guest), checkPeers(seen)); failed {
 			return wait(MoveRestart, c)
 		}
 		return act(ActionRestart, why)
@@ -197,6 +197,7 @@ func verification(goal Goal, claim *Claim, seen Observation) []capacity.Check {
 		capacity.CheckAllocatable(b.Capacity, b.Allocatable, seen.Node),
 		capacity.CheckExtended(b.Allocatable, seen.Node),
 		checkKubepods(seen),
+		checkPeers(seen),
 		capacity.CheckSettled(seen.Guest, goal.Settle),
 	}
 }
@@ -221,6 +222,24 @@ func checkKubepods(seen Observation) capacity.Check {
 	n := seen.Guest.KubepodsCPUs
 	return capacity.Check{Layer: capacity.LayerKubelet, What: "CPUs of the kubepods cgroup",
 		OK: n == 0 || n == seen.Guest.CPUsOnline, Expected: fmt.Sprint(seen.Guest.CPUsOnline), Observed: fmt.Sprint(n)}
+}
+
+// checkPeers tells whether the other control-plane nodes are Ready and the API server calls itself ready, its etcd included.
+func checkPeers(seen Observation) capacity.Check {
+	c := capacity.Check{Layer: capacity.LayerReadiness, What: "rest of the control plane", OK: true, Expected: "ready", Observed: "ready"}
+	var bad []string
+	for _, p := range seen.Peers {
+		if !p.Ready.True() {
+			bad = append(bad, fmt.Sprintf("%s is Ready=%s", p.Name, p.Ready.Status))
+		}
+	}
+	if seen.ControlPlane != "" {
+		bad = append(bad, "the API server says "+seen.ControlPlane)
+	}
+	if bad != nil {
+		c.OK, c.Observed = false, strings.Join(bad, ", ")
+	}
+	return c
 }
 
 // checkIdentity tells whether CloudStack, SSH and the Kubernetes API speak of one machine.

@@ -54,6 +54,9 @@ func nextRequest(seen Observation, atGoal capacity.Check, why string) Step {
 	case !seen.Instance.Running():
 		return wait(MoveResize, capacity.Check{Layer: capacity.LayerCloudStack, What: "state of the instance", Expected: "Running", Observed: seen.Instance.State})
 	}
+	if c := checkPeers(seen); !c.OK {
+		return wait(MoveResize, c)
+	}
 	return act(ActionResize, why)
 }
 

@@ -16,6 +16,16 @@ type Observation struct {
 	Job   *Job
 	Guest capacity.Guest
 	Node  capacity.Node
+	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.
+	Peers []Peer
+	// ControlPlane is what the API server says of its own health, for a control-plane node; empty if it is well.
+	ControlPlane string
+}
+
+// Peer is another node of the same role, on which the cluster relies meanwhile.
+type Peer struct {
+	Name  string
+	Ready capacity.Condition
 }
 
 // Job is a CloudStack async job.

@@ -84,7 +84,32 @@ func (w *walk) read(ctx context.Context, p parts) error {
 	if !p.node {
 		return nil
 	}
+	if err := w.readPeers(ctx); err != nil {
+		return at("Kubernetes", err)
+	}
 	return w.readNode(ctx)
+}
+
+// readPeers reads what a control-plane node's turn depends on: the others of its kind, and the API server's own word.
+func (w *walk) readPeers(ctx context.Context) error {
+	if w.target.Role != RoleControl {
+		return nil
+	}
+	peers := make([]Peer, len(w.plan.Peers))
+	for i, name := range w.plan.Peers {
+		n, err := w.Nodes.Node(ctx, name)
+		if err != nil {
+			return err
+		}
+		peers[i] = Peer{Name: name, Ready: n.Ready}
+	}
+	w.seen.Peers = peers
+	if w.Health == nil {
+		return nil
+	}
+	said, err := w.Health.ControlPlane(ctx)
+	w.seen.ControlPlane = said
+	return err
 }
 
 func (w *walk) readNode(ctx context.Context) error {

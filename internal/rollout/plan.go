@@ -30,6 +30,8 @@ type NodePlan struct {
 	Target Target `json:"target"`
 	// Goal is zero for a claimed node that this rollout has no goal for: it refuses the rollout.
 	Goal Goal `json:"goal"`
+	// Peers are the names of the cluster's other control-plane Nodes, for a control-plane node.
+	Peers []string `json:"peers,omitempty"`
 	// Present is the instance's size now.
 	Present string        `json:"present"`
 	Moves   []PlannedMove `json:"moves"`
@@ -116,6 +118,9 @@ const mostSteps = 20
 // the very function that the runner asks, and can't drift from it.
 func planNode(goal Goal, m Member) NodePlan {
 	np := NodePlan{Target: m.Seen.Target, Goal: goal, Present: m.Seen.Instance.Size()}
+	for _, p := range m.Seen.Peers {
+		np.Peers = append(np.Peers, p.Name)
+	}
 	w := ideal{goal: goal, claim: m.Claim, seen: m.Seen}
 	if m.Claim != nil {
 		np.Resumes = m.Claim.Run

@@ -106,6 +106,12 @@ type NodeEvent struct {
 	Reason, Message   string
 }
 
+// Health is what the runner needs to know of the control plane as a whole.
+type Health interface {
+	// ControlPlane returns "" if the API server calls itself ready, its etcd included, else what is not.
+	ControlPlane(ctx context.Context) (string, error)
+}
+
 // Lock is the cluster's Lease.
 type Lock interface {
 	// Acquire takes the Lease for the run, and keeps renewing it until Release or ctx ends. ErrHeld (a *HeldError) if another run holds it.

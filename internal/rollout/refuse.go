@@ -21,6 +21,7 @@ func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 // not yet where it shall be.
 func Refusals(goal Goal, seen Observation) []Refusal {
 	all := append(identityRefusals(seen), healthRefusals(seen)...)
+	all = append(all, peerRefusal(seen))
 	if !seen.Instance.AtOffering(goal.Offering) {
 		all = append(all, offeringRefusals(goal.Offering, seen.Instance)...)
 	}
@@ -67,6 +68,12 @@ func healthRefusals(seen Observation) []Refusal {
 		{preflight(marks.What, marks.OK, marks.Expected, marks.Observed),
 			"Wait until that tool has finished with the node, or remove its mark if it was left over"},
 	}
+}
+
+// peerRefusal: a control-plane node is only touched while the others, and the API server with its etcd, are well.
+func peerRefusal(seen Observation) Refusal {
+	c := checkPeers(seen)
+	return Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend those first: with one more control-plane node away, etcd may lose its quorum"}
 }
 
 // offeringRefusals are CloudStack's own rules for a live scale on KVM, as far as the VM and the offering show them.

@@ -39,6 +39,8 @@ type Runner struct {
 	Clock      Clock
 	Limits     Limits
 	Author     Author
+	// Health, if not nil, is asked before and after each control-plane node's turn.
+	Health Health
 	// Run is the id of this rollout: a new one for every start of the program.
 	Run string
 	// Command is what the person called: scale, reconcile, resume. Continues is the run of an unfinished rollout that this one goes on with.

@@ -72,6 +72,25 @@ func (n Node) Observation() rollout.Observation {
 	return o
 }
 
+// Peers returns the other control-plane nodes, if n is one: its turn depends on them. One that could not be read counts as not Ready.
+func Peers(nodes []Node, n Node) []rollout.Peer {
+	if n.Target.Role != rollout.RoleControl {
+		return nil
+	}
+	var out []rollout.Peer
+	for _, other := range nodes {
+		if other.Target.Role != rollout.RoleControl || other.Target.InstanceID == n.Target.InstanceID {
+			continue
+		}
+		p := rollout.Peer{Name: other.Target.Name}
+		if v := other.Views.Node; v != nil {
+			p.Ready = v.Ready
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // Read reads the Nodes in one list, and every guest at the same time. It fails only if ctx ends: what can't be read is a Problem of its node.
 func Read(ctx context.Context, c Cluster, guests rollout.Guests, lister NodeLister) ([]Node, error) {
 	out := make([]Node, len(c.Members))
