@@ -27,6 +27,7 @@ func allowed() map[string][]string {
 		"history":            ports,
 		"preflight":          ports,
 		"survey":             ports,
+		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey"},
 	}
 }

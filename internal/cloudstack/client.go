@@ -33,13 +33,14 @@ type Client struct {
 	host        string // scheme and host of the API, for errors
 	userAgent   string
 	timeout     time.Duration
-	transport   *http.Transport
+	transport   http.RoundTripper
 	limit       *rate.Limiter
 	redact      redactor
 	log         *slog.Logger
 
-	now   func() time.Time
-	sleep func(context.Context, time.Duration) error
+	now    func() time.Time
+	sleep  func(context.Context, time.Duration) error
+	jitter func(most time.Duration) time.Duration
 }
 
 var _ rollout.CloudStack = (*Client)(nil)
@@ -52,6 +53,10 @@ type Options struct {
 	Timeout time.Duration
 	// Log receives one line at debug level per attempt: command, status, time. Nil discards them.
 	Log *slog.Logger
+	// Transport carries the requests; if nil, a transport that verifies TLS.
+	Transport http.RoundTripper
+	// Jitter shortens a pause before a repetition by a part of at most most, to spread clients; random if nil.
+	Jitter func(most time.Duration) time.Duration
 }
 
 // New returns a client for the credentials. It sends nothing yet.
@@ -60,9 +65,11 @@ func New(credentials Credentials, options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := newTransport(credentials.CAFile)
-	if err != nil {
-		return nil, err
+	transport := options.Transport
+	if transport == nil {
+		if transport, err = newTransport(credentials.CAFile); err != nil {
+			return nil, err
+		}
 	}
 	c := &Client{
 		credentials: credentials,
@@ -75,6 +82,7 @@ func New(credentials Credentials, options Options) (*Client, error) {
 		log:         options.Log,
 		now:         time.Now,
 		sleep:       sleep,
+		jitter:      options.Jitter,
 	}
 	c.setDefaults()
 	return c, nil
@@ -90,10 +98,17 @@ func (c *Client) setDefaults() {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	if c.jitter == nil {
+		c.jitter = randomPart
+	}
 }
 
 // Close gives back idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // parseEndpoint checks the API's URL. The URL itself is never part of an error: it may hold a password.
 func parseEndpoint(text string) (*url.URL, error) {

@@ -59,7 +59,7 @@ func (x *exchange) repeat(req *http.Request) (*http.Response, error) {
 		if err == nil || x.ctx.Err() != nil {
 			return resp, err
 		}
-		wait, again := backoff(attempt, err)
+		wait, again := x.client.backoff(attempt, err)
 		if !again {
 			return nil, err
 		}

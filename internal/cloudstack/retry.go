@@ -19,18 +19,21 @@ const (
 )
 
 // backoff says whether a read that failed may succeed when sent again, and how long to wait before.
-func backoff(attempt int, err error) (time.Duration, bool) {
+func (c *Client) backoff(attempt int, err error) (time.Duration, bool) {
 	if attempt >= maxAttempts || !transient(err) {
 		return 0, false
 	}
 	wait := firstWait << (attempt - 1)
-	wait = wait/2 + rand.N(wait/2) //nolint:gosec // spreads clients, guards nothing
+	wait -= c.jitter(wait / 2)
 	var answer *APIError
 	if errors.As(err, &answer) && answer.RetryAfter > 0 {
 		wait = answer.RetryAfter
 	}
 	return wait, wait <= maxRetryAfter
 }
+
+// randomPart is a random duration below most.
+func randomPart(most time.Duration) time.Duration { return rand.N(most) } //nolint:gosec // spreads clients, guards nothing
 
 // transient: no answer at all, a throttle, or a proxy that lost its server. CloudStack's own 530 is not among them: it
 // would fail the same way a moment later.

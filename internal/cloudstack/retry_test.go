@@ -43,7 +43,7 @@ func TestReadsAreRepeated(t *testing.T) {
 			f.Script(standin.Fault{Command: command, Times: tt.times, Effect: tt.effect})
 			c := f.client()
 			// Without kept connections net/http itself never repeats a request, which it may do on a broken one.
-			c.transport.DisableKeepAlives = true
+			c.transport.(*http.Transport).DisableKeepAlives = true
 			_, err := c.Offerings(context.Background())
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("error %v, want %v", err, tt.want)

@@ -1,0 +1,167 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// Run is one start of the program, with its own way to everything outside. Set the exported fields before Walk.
+type Run struct {
+	w *World
+	// ID is the run's id and the holder's identity on the Lease.
+	ID     string
+	Limits rollout.Limits
+	// Watcher is told what happens; may be nil.
+	Watcher func(rollout.Event)
+	// Stop asks for an end at the next safe point, when it is closed; may be nil.
+	Stop <-chan struct{}
+	// KillAt is the number of the boundary at which the program is killed; 0 is never. The first boundary is 1.
+	KillAt int
+	// Boundaries are those that the run has come by.
+	Boundaries []Boundary
+
+	client *cloudstack.Client
+	calls  map[string]int
+	dead   bool
+	kill   context.CancelFunc
+	asleep time.Time // until when the program's machine sleeps
+
+	tenure  rollout.Tenure
+	renewed time.Time // when the Lease was last renewed by this run
+	checked time.Time // when it was last seen to be this run's
+	overAt  time.Time // when another run took it over
+	looked  map[string]time.Time
+}
+
+// Run returns another start of the program.
+func (w *World) Run() *Run {
+	w.mu.Lock()
+	r := &Run{w: w, ID: fmt.Sprintf("run-%d", len(w.runs)+1), Limits: rollout.DefaultLimits(), calls: map[string]int{}, kill: func() {}, looked: map[string]time.Time{}}
+	w.runs = append(w.runs, r)
+	w.mu.Unlock()
+	client, err := cloudstack.New(
+		cloudstack.Credentials{URL: "https://cloudstack.example" + standin.Path, APIKey: cloudstack.NewSecret(w.owner.APIKey), SecretKey: cloudstack.NewSecret(w.owner.SecretKey)},
+		cloudstack.Options{Transport: w.CloudStack.Transport(), Jitter: func(most time.Duration) time.Duration { return most / 2 }})
+	if err != nil {
+		panic(err) // the URL is a constant
+	}
+	r.client = client
+	return r
+}
+
+// Goal is the goal that rollouts of the world have.
+func Goal(o capacity.Offering) rollout.Goal {
+	return rollout.Goal{Offering: o, Settle: rollout.DefaultSettle}
+}
+
+// Scale plans for the roles and walks, as `trueup scale` does. A rollout with the same goals that is open is gone on with.
+func (r *Run) Scale(ctx context.Context, goals map[rollout.Role]rollout.Goal) (rollout.Report, error) {
+	plan := rollout.NewPlan(r.w.ClusterID, ClusterName, goals, r.w.Members())
+	return r.Walk(ctx, plan, "scale", r.continues(plan))
+}
+
+// Resume plans for what hangs on the Lease and walks, as `trueup resume` does. Without an open rollout a claim alone is enough to go on.
+func (r *Run) Resume(ctx context.Context) (rollout.Report, error) {
+	goals, open := map[string]rollout.Goal{}, r.w.Open()
+	if open != nil {
+		goals = open.Goals
+	}
+	var members []rollout.Member
+	for _, m := range r.w.Members() {
+		if g, ok := goals[m.Seen.Target.InstanceID]; ok {
+			m.Goal = &g
+		} else if m.Claim != nil {
+			g := Goal(m.Claim.Goal)
+			m.Goal = &g
+		}
+		members = append(members, m)
+	}
+	plan := rollout.NewPlan(r.w.ClusterID, ClusterName, nil, members)
+	return r.Walk(ctx, plan, "resume", r.continues(plan))
+}
+
+// continues is the run of the open rollout, if all of its goals are the plan's, else "": then the Lease refuses.
+func (r *Run) continues(p rollout.Plan) string {
+	open := r.w.Open()
+	if open == nil {
+		return ""
+	}
+	planned := map[string]string{}
+	for _, n := range p.Nodes {
+		planned[n.Target.InstanceID] = n.Goal.Offering.ID
+	}
+	for id, g := range open.Goals {
+		if planned[id] != g.Offering.ID {
+			return ""
+		}
+	}
+	return open.Run
+}
+
+// mostTime bounds a walk: every wait has a bound of its own, and a node has few of them.
+const mostTime = 90 * time.Minute
+
+// Walk performs the plan through the world's ports. A walk that does not end is a broken promise.
+func (r *Run) Walk(ctx context.Context, plan rollout.Plan, command, continues string) (rollout.Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.kill = cancel
+	endless := r.w.clock.AfterFunc(mostTime, func() {
+		r.w.mu.Lock()
+		defer r.w.mu.Unlock()
+		r.w.promise(false, "%s has not ended after %s", r.ID, mostTime)
+		r.die()
+	})
+	defer endless.Stop()
+	report, err := r.runner(command, continues).Walk(ctx, plan)
+	r.w.ended(r, err)
+	return report, err
+}
+
+func (r *Run) runner(command, continues string) *rollout.Runner {
+	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}},
+		Clock: r.w.clock, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
+		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
+}
+
+// Abort gives back what is held, as `trueup abort` does.
+func (r *Run) Abort(ctx context.Context, force bool) (rollout.Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.kill = cancel
+	continues := ""
+	if open := r.w.Open(); open != nil {
+		continues = open.Run
+	}
+	report, err := r.runner("abort", continues).Abort(ctx, r.w.ClusterID, ClusterName, r.w.Members(), force)
+	r.w.ended(r, err)
+	return report, err
+}
+
+// SleepFor lets the machine that the program runs on sleep: nothing of it happens meanwhile.
+func (r *Run) SleepFor(d time.Duration) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.tell(r.ID, "its machine sleeps for %s", d)
+	r.asleep = r.w.clock.Now().Add(d)
+}
+
+// ended notes how a run ended.
+func (w *World) ended(r *Run, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case r.dead:
+	case err != nil:
+		w.tell(r.ID, "ends: %v", err)
+	default:
+		w.tell(r.ID, "ends well")
+	}
+	r.tenure = rollout.Tenure{} // a process that has ended renews nothing
+}
