@@ -91,6 +91,7 @@ func TestUnreadableClaimStopsTheRollout(t *testing.T) {
 		m := tr.machine("w1")
 		tr.after(50*time.Millisecond, func() { m.node.Claim = `{"version":99}`; m.changed() }) // between the plan and the look before the cordon
 		f, _ := tr.fault(t)
+		tr.close()
 		if f.Layer != capacity.LayerLock || !errors.Is(f, ErrClaimUnreadable) || len(tr.effects) > 0 || m.node.Unschedulable {
 			t.Errorf("%v %v", f, tr.effects)
 		}

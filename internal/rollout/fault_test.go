@@ -86,6 +86,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("given back: %t", f.GivenBack)
 				}
 				checkFault(t, f, report)
+				tr.close()
 				m := tr.machine("w1")
 				if m.node.Unschedulable != r.cordoned || tr.machine("w2").node.Claim != "" {
 					t.Errorf("cordoned %t\n%s", m.node.Unschedulable, tr.state())
@@ -125,6 +126,7 @@ func TestFaultBringsTheTellingLines(t *testing.T) {
 		if len(f.Details) != 1 || len(tr.events) != 1 || !strings.Contains(tr.events[0], "TrueupFault: w1: kubelet:") {
 			t.Errorf("details %v, events %v", f.Details, tr.events)
 		}
+		tr.close()
 		if claim := tr.machine("w1").claim(); claim.Fault.Details != nil {
 			t.Error("journals don't belong into an annotation")
 		}
@@ -145,7 +147,7 @@ func TestNewAttemptAfterAFault(t *testing.T) {
 			[]string{"claim", "release", "claim", "resize", "online", "restart", "release"}},
 		{"CloudStack forgot the job", func(tr *trial) { tr.machine("w1").forgetJobs = true }, func(tr *trial) { tr.machine("w1").forgetJobs = false },
 			[]string{"claim", "resize", "resize", "online", "restart", "release"}},
-		{"the kernel refused the DIMM; a power cycle cured it", func(tr *trial) { tr.machine("w1").refuseDIMM = true }, func(tr *trial) { tr.machine("w1").powerCycle(); time.Sleep(time.Minute) },
+		{"the kernel refused the DIMM; a power cycle cured it", func(tr *trial) { tr.machine("w1").refuseDIMM = true }, func(tr *trial) { tr.later(0, "w1", (*machine).powerCycle); time.Sleep(time.Minute) },
 			[]string{"claim", "resize", "online", "release"}},
 		{"kubelet was slow", func(tr *trial) { tr.machine("w1").slowReady = 6 * time.Minute }, func(*trial) { time.Sleep(2 * time.Minute) },
 			[]string{"claim", "resize", "online", "restart", "release"}},
@@ -157,6 +159,7 @@ func TestNewAttemptAfterAFault(t *testing.T) {
 				tr.fault(t)
 				r.mend(tr)
 				report := tr.must(t)
+				tr.close()
 				var want []string
 				for _, e := range r.effects {
 					want = append(want, e+" w1")
@@ -244,6 +247,7 @@ func TestThirdParties(t *testing.T) {
 					tr.later(at, "w1", r.do)
 					_, err := tr.walk(t.Context())
 					time.Sleep(20 * time.Second)
+					tr.close()
 					r.end(t, tr.machine("w1"), err, at)
 				})
 				if t.Failed() {
@@ -282,6 +286,7 @@ func TestForeignCordonStays(t *testing.T) {
 		tr.fault(t)
 		tr.jobFails = false
 		tr.must(t)
+		tr.close()
 		if !m.finished(big) || !m.node.Unschedulable || m.node.UnschedulableBy != "kubectl" || !m.node.ScaleDownDisabled {
 			t.Error(tr.state())
 		}

@@ -107,6 +107,7 @@ func TestRolloutOfThreeNodes(t *testing.T) {
 		for _, n := range report.Nodes {
 			checkDone(t, n)
 		}
+		tr.close()
 		for _, m := range tr.machines {
 			if !m.finished(big) || m.node.Unschedulable || m.node.ScaleDownDisabled {
 				t.Errorf("%s is not finished: %s", m.node.Name, tr.state())
@@ -162,10 +163,11 @@ func TestNoTimeIsWasted(t *testing.T) {
 
 func TestOnlyTheNodeLags(t *testing.T) {
 	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
-		m := tr.machine("w1")
-		m.resize(big) // behind trueup's back
+		tr.now("w1", func(m *machine) { m.resize(big) }) // behind trueup's back
 		time.Sleep(time.Minute)
-		m.guest.CPUsOnline, m.guest.BlocksOnline, m.guest.BlocksOffline, m.guest.MemTotal = 4, 64, 0, memBig
+		tr.now("w1", func(m *machine) {
+			m.guest.CPUsOnline, m.guest.BlocksOnline, m.guest.BlocksOffline, m.guest.MemTotal = 4, 64, 0, memBig
+		})
 		tr.must(t)
 		if diff := cmp.Diff([]string{"claim w1", "restart w1", "release w1"}, tr.effectsDone()); diff != "" {
 			t.Error(diff)

@@ -340,6 +340,13 @@ func (c *cluster) effectsDone() []string {
 	return slices.Clone(c.effects)
 }
 
+// now lets somebody else do something at once.
+func (c *cluster) now(name string, do func(*machine)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do(c.machine(name))
+}
+
 // later lets somebody else do something at a given time from now.
 func (c *cluster) later(d time.Duration, name string, do func(*machine)) {
 	c.after(d, func() {
