@@ -28,6 +28,7 @@ func benchmarkScale(b *testing.B, f *fixture) {
 	for _, node := range f.ofRole("worker") {
 		boots[node.Name()] = bootTime(b, node)
 	}
+	b.ReportMetric(readingTime(b, f.ofRole("worker")[0]).Seconds(), "guest-reading-s")
 	report := f.scale(b, "--worker", offering.Name)
 	sights, after := record.stop(b), f.read(b)
 
@@ -40,7 +41,7 @@ func benchmarkScale(b *testing.B, f *fixture) {
 			wall: r.Took, job: f.resizeJob(b, node), online: span(is.Online[len(was.Online):]),
 			stop: is.KubeletStart - stopBegan(b, node), fresh: firstFresh(b, sights, node, offering.CPUs).Sub(started),
 		}
-		b.Logf("%s: %s", node.Name(), c)
+		b.Logf("%s: %s; moves by trueup's report: %v", node.Name(), c, r.Moves)
 		b.ReportMetric(c.added().Seconds(), node.Name()+"-added-s")
 		all = append(all, c)
 	}
@@ -97,12 +98,21 @@ func (f *fixture) resizeJob(b *testing.B, node *cluster.Node) (took time.Duratio
 	return took
 }
 
+// readingTime is how long this machine's emulation needs for one reading of a guest over an SSH connection that is open: a yardstick,
+// because trueup looks at the guest before each effect.
+func readingTime(b *testing.B, node *cluster.Node) time.Duration {
+	b.Helper()
+	began := time.Now()
+	inside(b, node, guestScript)
+	return time.Since(began)
+}
+
 func span(came []arrival) time.Duration { return came[len(came)-1].At - came[0].At }
 
 // stopBegan is when systemd last began to stop kubelet, since boot.
 func stopBegan(b *testing.B, node *cluster.Node) time.Duration {
 	b.Helper()
-	return number(b, inside(b, node, "systemctl show --property=ActiveExitTimestampMonotonic --value kubelet")) * time.Microsecond
+	return number(b, inside(b, node, "systemctl show --property=ActiveExitTimestampMonotonic --value kubelet"), time.Microsecond)
 }
 
 // bootTime is when the guest was booted by this machine's clock, as exactly as the quickest of a few questions allows.
@@ -111,7 +121,7 @@ func bootTime(b *testing.B, node *cluster.Node) (boot time.Time) {
 	quickest := time.Minute
 	for range 8 {
 		asked := time.Now()
-		up := number(b, inside(b, node, `sudo sed -n 's/^now at \([0-9]*\) nsecs/\1/p;T;q' /proc/timer_list`))
+		up := number(b, inside(b, node, `sudo sed -n 's/^now at \([0-9]*\) nsecs/\1/p;T;q' /proc/timer_list`), time.Nanosecond)
 		if took := time.Since(asked); took < quickest {
 			quickest, boot = took, asked.Add(took/2).Add(-up)
 		}
@@ -131,12 +141,12 @@ func firstFresh(b *testing.B, sights []sight, node *cluster.Node, cpus int) time
 	return time.Time{}
 }
 
-// number reads a count of nanoseconds, or of what it is then multiplied with.
-func number(b *testing.B, text string) time.Duration {
+// number reads a count of units.
+func number(b *testing.B, text string, unit time.Duration) time.Duration {
 	b.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(n)
+	return unit * time.Duration(n)
 }

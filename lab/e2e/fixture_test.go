@@ -20,6 +20,7 @@ import (
 // fixture is a lab that is up, with a recorder of hotplug events in each guest.
 type fixture struct {
 	*cluster.Lab
+
 	home string // of the person who runs trueup
 }
 
