@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -13,12 +14,19 @@ import (
 type node struct {
 	capacity.Node
 	watchers []chan struct{}
+	badSince time.Time // since when it is not Ready; zero while it is
 }
 
 // changed gives the Node another resourceVersion and wakes the watchers.
 func (n *node) changed(w *World) {
 	w.version++
 	n.ResourceVersion = fmt.Sprint(w.version)
+	switch {
+	case n.Ready.True():
+		n.badSince = time.Time{}
+	case n.badSince.IsZero():
+		n.badSince = w.clock.Now()
+	}
 	for _, c := range n.watchers {
 		select {
 		case c <- struct{}{}:

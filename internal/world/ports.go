@@ -32,6 +32,10 @@ type (
 		run  *Run
 		next rollout.Lock
 	}
+	healthPort struct {
+		run  *Run
+		next rollout.Health
+	}
 )
 
 var (
@@ -40,6 +44,7 @@ var (
 	_ rollout.Guest      = guestPort{}
 	_ rollout.Nodes      = nodesPort{}
 	_ rollout.Lock       = lockPort{}
+	_ rollout.Health     = healthPort{}
 )
 
 // Instance implements rollout.CloudStack.
@@ -173,6 +178,15 @@ func (p lockPort) Check(ctx context.Context, t rollout.Tenure) error {
 // Release implements rollout.Lock.
 func (p lockPort) Release(ctx context.Context, t rollout.Tenure, finished bool) error {
 	return p.run.call(ctx, Call{Port: "Lock", Method: "Release", Write: true}, func(ctx context.Context) error { return p.next.Release(ctx, t, finished) })
+}
+
+// ControlPlane implements rollout.Health.
+func (p healthPort) ControlPlane(ctx context.Context) (out string, err error) {
+	err = p.run.call(ctx, Call{Port: "Health", Method: "ControlPlane"}, func(ctx context.Context) (err error) {
+		out, err = p.next.ControlPlane(ctx)
+		return err
+	})
+	return out, err
 }
 
 // nameOf is the node's name for an instance's id.

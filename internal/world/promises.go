@@ -66,17 +66,18 @@ func (r *Run) fenced(m *machine, what string) {
 	age := r.w.clock.Now().Sub(r.checked)
 	r.w.promise(age <= effectDeadline, "%s %s on %s %s after its last look at the Lease", r.ID, what, m.name, age)
 	r.w.promise(r.overAt.IsZero(), "%s %s on %s after another run took over", r.ID, what, m.name)
-	if roleOf(m.name) == rollout.RoleControl {
-		r.others(m, what)
-	}
 }
 
-// others: a control-plane node is touched only while the other ones are Ready.
+// others: a control-plane node is begun on, resized and its kubelet restarted only while the other ones are Ready, as far as the run could know.
 func (r *Run) others(m *machine, what string) {
+	if roleOf(m.name) != rollout.RoleControl {
+		return
+	}
 	for _, o := range r.w.machines {
-		if o != m && roleOf(o.name) == rollout.RoleControl && (o.node == nil || !o.node.Ready.True()) && o.unchangedSince(r) {
-			r.w.promise(false, "%s %s on %s while %s is not Ready", r.ID, what, m.name, o.name)
+		if o == m || roleOf(o.name) != rollout.RoleControl || o.node == nil || o.node.badSince.IsZero() {
+			continue
 		}
+		r.w.promise(r.read[o.name].Before(o.node.badSince), "%s %s %s while %s is not Ready", r.ID, what, m.name, o.name)
 	}
 }
 
@@ -90,6 +91,7 @@ func (r *Run) judgePatch(m *machine, before *rollout.Claim, p rollout.NodePatch)
 	}
 	switch {
 	case before == nil && after != nil:
+		r.others(m, "claims")
 		w.tell(r.ID, "claims %s%s", m.name, map[bool]string{true: " and cordons it"}[after.Cordoned])
 		w.promise(after.Cordoned == (p.Unschedulable != nil && *p.Unschedulable), "%s: the claim says cordoned=%t, the patch does not", m.name, after.Cordoned)
 	case before != nil && after == nil:
@@ -144,6 +146,7 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 		m, w := r.w.machine(instance), r.w
 		claim := m.claim()
 		r.fenced(m, "resizes")
+		r.others(m, "resizes")
 		if m.node != nil {
 			announced := claim != nil && claim.Run == r.ID && claim.Goal.ID == offering && claim.Resize != nil && claim.Resize.Expires.Equal(expires)
 			w.promise(announced || !m.unchangedSince(r), "%s is resized without an announcement", m.name)
@@ -170,6 +173,7 @@ func (w *World) offeringName(id string) string {
 func (r *Run) judgeRestart(m *machine, invocation string) {
 	w, claim := r.w, m.claim()
 	r.fenced(m, "restarts kubelet")
+	r.others(m, "restarts kubelet on")
 	m.ledger.issued++
 	if m.node == nil {
 		return // it was deleted between the announcement and the restart

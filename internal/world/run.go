@@ -33,16 +33,17 @@ type Run struct {
 	asleep time.Time // until when the program's machine sleeps
 
 	tenure  rollout.Tenure
-	renewed time.Time // when the Lease was last renewed by this run
-	checked time.Time // when it was last seen to be this run's
-	overAt  time.Time // when another run took it over
-	looked  map[string]time.Time
+	renewed time.Time            // when the Lease was last renewed by this run
+	checked time.Time            // when it was last seen to be this run's
+	overAt  time.Time            // when another run took it over
+	looked  map[string]time.Time // when an instance was last looked at, by its id
+	read    map[string]time.Time // when a Node was last read, by its name
 }
 
 // Run returns another start of the program.
 func (w *World) Run() *Run {
 	w.mu.Lock()
-	r := &Run{w: w, ID: fmt.Sprintf("run-%d", len(w.runs)+1), Limits: rollout.DefaultLimits(), calls: map[string]int{}, kill: func() {}, looked: map[string]time.Time{}}
+	r := &Run{w: w, ID: fmt.Sprintf("run-%d", len(w.runs)+1), Limits: rollout.DefaultLimits(), calls: map[string]int{}, kill: func() {}, looked: map[string]time.Time{}, read: map[string]time.Time{}}
 	w.runs = append(w.runs, r)
 	w.mu.Unlock()
 	client, err := cloudstack.New(
@@ -58,6 +59,15 @@ func (w *World) Run() *Run {
 // Goal is the goal that rollouts of the world have.
 func Goal(o capacity.Offering) rollout.Goal {
 	return rollout.Goal{Offering: o, Settle: rollout.DefaultSettle}
+}
+
+// RefusedError says that a plan was refused: nothing was changed.
+type RefusedError struct{ Plan rollout.Plan }
+
+// Error names the first refusal.
+func (e *RefusedError) Error() string {
+	n := e.Plan.Refused()[0]
+	return fmt.Sprintf("%s: refused: %s", n.Target.Name, n.Refusals[0])
 }
 
 // Scale plans for the roles and walks, as `trueup scale` does. A rollout with the same goals that is open is gone on with.
@@ -109,6 +119,11 @@ const mostTime = 90 * time.Minute
 
 // Walk performs the plan through the world's ports. A walk that does not end is a broken promise.
 func (r *Run) Walk(ctx context.Context, plan rollout.Plan, command, continues string) (rollout.Report, error) {
+	if len(plan.Refused()) > 0 {
+		err := &RefusedError{plan}
+		r.w.ended(r, err)
+		return rollout.Report{}, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.kill = cancel
@@ -125,7 +140,7 @@ func (r *Run) Walk(ctx context.Context, plan rollout.Plan, command, continues st
 }
 
 func (r *Run) runner(command, continues string) *rollout.Runner {
-	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}},
+	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Health: healthPort{r, health{r}},
 		Clock: r.w.clock, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
 		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
 }

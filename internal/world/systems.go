@@ -15,8 +15,9 @@ type (
 		run *Run
 		m   *machine
 	}
-	nodes struct{ run *Run }
-	lock  struct{ run *Run }
+	nodes  struct{ run *Run }
+	lock   struct{ run *Run }
+	health struct{ run *Run }
 )
 
 // do runs an effect under the lock, unless the program is dead.
@@ -108,7 +109,7 @@ func (n nodes) Node(_ context.Context, name string) (out capacity.Node, err erro
 	err = n.run.do(func() error {
 		m, err := n.run.w.get(name)
 		if err == nil {
-			out = m.node.Node
+			out, n.run.read[name] = m.node.Node, n.run.w.clock.Now()
 		}
 		return err
 	})
@@ -148,4 +149,10 @@ func (l lock) Check(_ context.Context, t rollout.Tenure) error {
 // Release implements rollout.Lock.
 func (l lock) Release(_ context.Context, t rollout.Tenure, finished bool) error {
 	return l.run.do(func() error { return l.run.releaseLease(t, finished) })
+}
+
+// ControlPlane implements rollout.Health.
+func (h health) ControlPlane(context.Context) (said string, err error) {
+	err = h.run.do(func() error { said = h.run.w.unwell; return h.run.w.apiUp() })
+	return said, err
 }

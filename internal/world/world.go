@@ -92,6 +92,7 @@ type World struct {
 	lease    lease
 	version  int // of the last write to the API server
 	apiDown  time.Time
+	unwell   string // what the API server says of its own health; empty if it is well
 	upsets   []*Upset
 	chance   func(run string, c Call, n int) *Upset
 	runs     []*Run
@@ -244,8 +245,26 @@ func (w *World) Members() []rollout.Member {
 			member.Seen.Node = m.node.Node
 			member.Claim = m.claim()
 		}
+		if roleOf(m.name) == rollout.RoleControl {
+			member.Seen.Peers, member.Seen.ControlPlane = w.peers(m), w.unwell
+		}
 		w.mu.Unlock()
 		out = append(out, member)
+	}
+	return out
+}
+
+// peers are the other control-plane nodes.
+func (w *World) peers(m *machine) (out []rollout.Peer) {
+	for _, o := range w.machines {
+		if o == m || roleOf(o.name) != rollout.RoleControl {
+			continue
+		}
+		p := rollout.Peer{Name: o.name}
+		if o.node != nil {
+			p.Ready = o.node.Ready
+		}
+		out = append(out, p)
 	}
 	return out
 }
