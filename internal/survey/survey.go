@@ -6,6 +6,7 @@ package survey
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,12 +51,23 @@ type Node struct {
 	Problems []Problem        `json:"problems,omitempty"`
 }
 
-// Problem is a view that could not be read.
+// Problem is a view that could not be read, or not be believed.
 type Problem struct {
 	View capacity.View `json:"view"`
 	Text string        `json:"text"`
 	Err  error         `json:"-"`
 }
+
+// Error says which view it is about, and why.
+func (p Problem) Error() string {
+	if p.View == capacity.ViewRecord {
+		return p.Text // the record was read; what is doubtful is what it says about this machine
+	}
+	return fmt.Sprintf("the %s could not be read: %s", p.View, p.Text)
+}
+
+// Unwrap returns the error underneath.
+func (p Problem) Unwrap() error { return p.Err }
 
 // Agrees reports whether every view of the node was read and none lags.
 func (n Node) Agrees() bool { return len(n.Drifts) == 0 && len(n.Problems) == 0 }
@@ -97,6 +109,9 @@ func Read(ctx context.Context, c Cluster, guests rollout.Guests, lister NodeList
 	for i, m := range c.Members {
 		out[i] = Node{External: m.External, Views: capacity.Views{Record: m.Record, Instance: m.Instance}, Target: rollout.Target{
 			ClusterID: c.ID, ClusterName: c.Name, Role: m.Role, Name: strings.ToLower(m.Instance.Name), InstanceID: m.Instance.ID}}
+		if m.External {
+			out[i].Views.Record = capacity.Record{} // the record is about nodes that CKS makes
+		}
 	}
 	var g errgroup.Group
 	for i := range out {
@@ -131,10 +146,15 @@ func (n *Node) readGuest(ctx context.Context, guests rollout.Guests) {
 		n.problem(capacity.ViewGuest, err)
 		return
 	}
+	if reading.ProductUUID != n.Target.InstanceID {
+		n.problem(capacity.ViewGuest, fmt.Errorf("SSH leads to another machine: its DMI UUID is %s, expected %s; check the port forwarding rules",
+			reading.ProductUUID, n.Target.InstanceID))
+		return
+	}
 	n.Views.Guest = &reading
 }
 
-// takeNode finds the Kubernetes Node of this machine in the list: by name, as CKS names it. That it is the same machine is checked by identity before any change.
+// takeNode finds the Kubernetes Node of this machine in the list: by name, as CKS names it, and only if it says that it is this machine.
 func (n *Node) takeNode(nodes []capacity.Node, err error) {
 	if n.Target.Role == rollout.RoleEtcd {
 		return // a dedicated etcd machine is no Kubernetes Node
@@ -143,18 +163,20 @@ func (n *Node) takeNode(nodes []capacity.Node, err error) {
 		n.problem(capacity.ViewNode, err)
 		return
 	}
-	for _, candidate := range nodes {
-		if candidate.Name != n.Target.Name {
-			continue
-		}
-		n.Views.Node = &candidate
-		n.Claim, err = rollout.DecodeClaim(candidate.Claim)
-		if err != nil {
-			n.problem(capacity.ViewNode, err)
-		}
+	i := slices.IndexFunc(nodes, func(k capacity.Node) bool { return k.Name == n.Target.Name })
+	if i < 0 {
+		n.problem(capacity.ViewNode, fmt.Errorf("node %s: %w in the cluster's %d Nodes", n.Target.Name, rollout.ErrNotFound, len(nodes)))
 		return
 	}
-	n.problem(capacity.ViewNode, fmt.Errorf("node %s: %w in the cluster's %d Nodes", n.Target.Name, rollout.ErrNotFound, len(nodes)))
+	found := nodes[i]
+	if n.Claim, err = rollout.DecodeClaim(found.Claim); err != nil {
+		n.problem(capacity.ViewNode, fmt.Errorf("the claim on it: %w; use the version of trueup that wrote it", err))
+	}
+	if found.SystemUUID != n.Target.InstanceID {
+		n.problem(capacity.ViewNode, fmt.Errorf("the Node of this name is another machine: its systemUUID is %s, expected %s", found.SystemUUID, n.Target.InstanceID))
+		return
+	}
+	n.Views.Node = &found
 }
 
 func (n *Node) problem(v capacity.View, err error) {
