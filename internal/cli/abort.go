@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
 )
 
 func (a *app) abortCommand() *cobra.Command {
@@ -14,11 +17,12 @@ func (a *app) abortCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "abort CLUSTER [NODE...]",
-		Short: "Give back what trueup holds on the cluster, and end its open rollout",
-		Long: `Give back what trueup holds: drop its claims, and uncordon the nodes that it cordoned, if
-they are verified healthy with the size that they have now. No offering is changed back and
-nothing is restarted: CloudStack can't shrink a running instance. A node that is not healthy
-keeps its cordon, unless --force is given with a reason.`,
+		Short: "Give back what trueup holds, and end the open rollout",
+		Long: `Give back what trueup holds: drop its claims, and uncordon the nodes that it
+cordoned, if they are verified healthy with the size that they have now. No
+offering is changed back and nothing is restarted: CloudStack can't shrink a
+running instance. A node that is not healthy keeps its cordon, unless --force
+is given with a reason.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.abort(c.Context(), args[0], args[1:], run, force)
@@ -49,23 +53,14 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 	if err != nil {
 		return err
 	}
-	chosen, err := s.choose(nodes, names)
+	members, plan, err := s.claimed(nodes, names)
 	if err != nil {
 		return err
 	}
-	var members []rollout.Member
-	plan := rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name}
-	for _, n := range chosen {
-		if n.Claim != nil {
-			members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
-			plan.Nodes = append(plan.Nodes, rollout.NodePlan{Target: n.Target})
-		}
-	}
 	if len(members) == 0 && open.Run == "" {
-		fmt.Fprintf(a.Err, "Nothing to give back: no rollout of %s is open, and no node carries a claim.\n", s.cluster.Name)
-		return nil
+		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open, and no node carries a claim.")
 	}
-	if err := a.confirm(run.yes, fmt.Sprintf("Give back %s of %s and end the open rollout now?", plural(len(members), "node"), s.cluster.Name)); err != nil {
+	if err := a.confirm(ctx, run.yes, abortQuestion(s.cluster.Name, members, open)); err != nil {
 		return err
 	}
 	var notes []string
@@ -76,4 +71,36 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
 			return r.Abort(ctx, s.cluster.ID, s.cluster.Name, members, force)
 		}})
+}
+
+// claimed are the named nodes that carry a claim, or all that do. To give back only some would end the rollout that the others are part of.
+func (s *session) claimed(nodes []survey.Node, names []string) ([]rollout.Member, rollout.Plan, error) {
+	chosen, err := s.choose(nodes, names, func(survey.Node) bool { return true })
+	plan := rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name}
+	if err != nil {
+		return nil, plan, err
+	}
+	var members []rollout.Member
+	for _, n := range nodes {
+		switch named := slices.ContainsFunc(chosen, func(c survey.Node) bool { return c.Target == n.Target }); {
+		case n.Claim == nil:
+		case !named:
+			return nil, plan, usageErrorf("%s carries a claim too, and an abort ends the whole rollout: name it as well, or no node at all", n.Target.Name)
+		default:
+			members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
+			plan.Nodes = append(plan.Nodes, rollout.NodePlan{Target: n.Target})
+		}
+	}
+	return members, plan, nil
+}
+
+func abortQuestion(cluster string, members []rollout.Member, open rollout.LeaseState) string {
+	var parts []string
+	if len(members) > 0 {
+		parts = append(parts, fmt.Sprintf("give back %s", plural(len(members), "node")))
+	}
+	if open.Run != "" {
+		parts = append(parts, fmt.Sprintf("end the open rollout (run %s of %s)", open.Run, orDash(open.Actor)))
+	}
+	return fmt.Sprintf("On %s: %s. Now?", cluster, strings.Join(parts, ", and "))
 }

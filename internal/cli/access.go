@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/guest"
 	"github.com/cks-trueup/trueup/internal/kube"
@@ -51,37 +52,68 @@ func (a *app) cloudStack() (*cloudstack.Client, error) {
 	if err != nil {
 		return nil, withCode(ExitUsage, err)
 	}
-	client, err := cloudstack.New(creds, cloudstack.Options{UserAgent: "trueup/" + a.Version})
+	client, err := cloudstack.New(creds, cloudstack.Options{UserAgent: "trueup/" + a.Version, Transport: a.transport})
 	return client, withCode(ExitUsage, err)
 }
+
+// guests is the way into the guests of a cluster.
+type guests interface {
+	rollout.Guests
+	Close() error
+}
+
+// kubernetes is the way to the Kubernetes API of a cluster.
+type kubernetes interface {
+	rollout.Nodes
+	rollout.Health
+	Nodes(ctx context.Context) ([]capacity.Node, error)
+	Holder(ctx context.Context) (kube.Holding, error)
+	Lock() rollout.Lock
+	Close()
+}
+
+// kubeClient makes a *kube.Client a kubernetes: its Lock is one of ours.
+type kubeClient struct{ *kube.Client }
+
+func (c kubeClient) Lock() rollout.Lock { return c.Client.Lock() }
 
 // session is the open way to one cluster.
 type session struct {
 	cloudStack *cloudstack.Client
 	cluster    cloudstack.Cluster
-	guests     *guest.SSH
-	kube       *kube.Client
+	guests     guests
+	kube       kubernetes
 	kubeErr    error // why there is no kube
 }
 
-// open finds the cluster and the ways to its guests and its API. A missing kubeconfig is kept in the session: status can do without.
+// open finds the cluster and the ways to its guests and its API.
 func (a *app) open(ctx context.Context, nameOrID string) (*session, error) {
 	client, err := a.cloudStack()
 	if err != nil {
 		return nil, err
 	}
 	s := &session{cloudStack: client}
-	s.cluster, err = client.Cluster(ctx, nameOrID)
-	if err != nil {
-		return nil, inputError(err)
-	}
-	s.guests, err = a.guests(s)
-	if err != nil {
+	if err := a.find(ctx, s, nameOrID); err != nil {
 		s.close()
-		return nil, withCode(ExitUsage, err)
+		return nil, err
 	}
-	s.kube, s.kubeErr = a.kube(ctx, s)
 	return s, nil
+}
+
+// find fills the session. A kubeconfig that CloudStack doesn't give is kept as kubeErr: status can do without. One that the person named must be
+// usable.
+func (a *app) find(ctx context.Context, s *session, nameOrID string) (err error) {
+	if s.cluster, err = s.cloudStack.Cluster(ctx, nameOrID); err != nil {
+		return inputError(err)
+	}
+	if s.guests, err = a.openGuests(s); err != nil {
+		return withCode(ExitUsage, err)
+	}
+	s.kube, s.kubeErr = a.openKube(ctx, s)
+	if a.access.kubeconfig != "" {
+		return withCode(ExitUsage, s.kubeErr)
+	}
+	return nil
 }
 
 func (s *session) close() {
@@ -94,12 +126,24 @@ func (s *session) close() {
 	s.cloudStack.Close()
 }
 
-func (a *app) kube(ctx context.Context, s *session) (*kube.Client, error) {
+// reachable is why the cluster's Kubernetes API can't be used, nil if it can.
+func (s *session) reachable() error {
+	if s.kube != nil {
+		return nil
+	}
+	return withCode(ExitUnreachable, fmt.Errorf("no way to the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr))
+}
+
+func (a *app) kubeClient(ctx context.Context, s *session) (kubernetes, error) {
 	config, err := a.readKubeconfig(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting})
+	client, err := kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting})
+	if err != nil {
+		return nil, err
+	}
+	return kubeClient{client}, nil
 }
 
 func (a *app) readKubeconfig(ctx context.Context, s *session) (kube.Kubeconfig, error) {
@@ -114,14 +158,18 @@ func (a *app) readKubeconfig(ctx context.Context, s *session) (kube.Kubeconfig, 
 }
 
 func (a *app) tellWaiting(held *rollout.HeldError, atMost time.Duration) {
-	fmt.Fprintf(a.Err, "%s; watching for up to %s whether it is alive …\n", held, atMost.Round(time.Second))
+	a.say("%s; watching for up to %s whether it is alive …", held, atMost.Round(time.Second))
 }
 
-func (a *app) guests(s *session) (*guest.SSH, error) {
-	return guest.New(guest.Config{
+func (a *app) sshGuests(s *session) (guests, error) {
+	ways, err := guest.New(guest.Config{
 		Resolve: (&endpoints{session: s, user: a.access.sshUser}).resolve, KnownHosts: a.knownHosts(),
 		KeyFile: first(a.access.sshKey, a.env("TRUEUP_SSH_KEY")), AgentSocket: a.env("SSH_AUTH_SOCK"),
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%w (flag --ssh-key)", err)
+	}
+	return ways, nil
 }
 
 func (a *app) knownHosts() string {

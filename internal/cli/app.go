@@ -1,7 +1,7 @@
 // Package cli is the command line of trueup: flags, streams, exit codes, tables and progress.
 //
-// Its invariant: data goes to standard output and everything else to standard error, every command but scale changes nothing,
-// and no command says "done" on anything but the engine's verdict.
+// Its invariant: data goes to standard output and everything else to standard error; only scale, resume, reconcile and abort change
+// anything, after a plan and a question; and no command says "done" on anything but the engine's verdict.
 package cli
 
 import (
@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -32,14 +34,48 @@ type Streams struct {
 }
 
 // Main runs the command line and returns the exit code.
-func Main(ctx context.Context, s Streams, args []string) int {
-	a := &app{Streams: s, clock: systemClock{}}
+func Main(ctx context.Context, s Streams, args []string) int { return newApp(s).main(ctx, args) }
+
+// app is one call of the program.
+type app struct {
+	Streams
+
+	access access
+	clock  rollout.Clock
+	// The ways to CloudStack, guests and Kubernetes, the size of what a stream is shown on, who runs this, and the id of a new run. Tests put
+	// others in their place.
+	transport  http.RoundTripper // nil: the network
+	openGuests func(*session) (guests, error)
+	openKube   func(context.Context, *session) (kubernetes, error)
+	screen     func(io.Writer) screen
+	actor      func() string
+	newRun     func() string
+
+	mu        sync.Mutex
+	shown     progress // what shows a rollout now, nil while none is under way
+	stop      func()   // asks the rollout that is under way to end at its next safe point, nil while there is none to ask
+	performed bool     // a rollout was begun: something may have been changed
+}
+
+func newApp(s Streams) *app {
+	a := &app{Streams: s, clock: systemClock{}, screen: screenOf, newRun: uuid.NewString}
+	a.openGuests, a.openKube, a.actor = a.sshGuests, a.kubeClient, a.userAtHost
+	return a
+}
+
+func (a *app) main(ctx context.Context, args []string) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go a.watchInterrupts(ctx, cancel)
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(s.In)
-	root.SetOut(s.Out)
-	root.SetErr(s.Err)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil && !a.performed {
+		err = withCode(ExitInterrupted, errors.New("interrupted, nothing was changed"))
+	}
 	if err == nil {
 		return ExitOK
 	}
@@ -47,19 +83,14 @@ func Main(ctx context.Context, s Streams, args []string) int {
 	return codeOf(err)
 }
 
-type app struct {
-	Streams
-	access access
-	clock  rollout.Clock
-}
-
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "trueup",
 		Short: "Give running CKS nodes more CPU and memory, until Kubernetes can use it",
-		Long: `trueup changes the compute offering of the nodes of a running CloudStack Kubernetes
-Service (CKS) cluster, one node at a time, and calls a node done only when CloudStack,
-the guest operating system and Kubernetes agree about its CPU and memory.`,
+		Long: `trueup changes the compute offering of the nodes of a running CloudStack
+Kubernetes Service (CKS) cluster, one node at a time, and calls a node done
+only when CloudStack, the guest operating system and Kubernetes agree about
+its CPU and memory.`,
 		Example: `  trueup clusters
   trueup status prod
   trueup plan prod --worker large
@@ -100,35 +131,51 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// printError prints an error for a person: one line, and for a fault what else is known.
+// printError prints an error for a person: one line, and for each fault in it what else is known.
 func (a *app) printError(err error) {
-	fmt.Fprintf(a.Err, "trueup: %s\n", err)
-	var fault *rollout.Fault
-	if !errors.As(err, &fault) {
-		return
-	}
-	for _, d := range fault.Details {
-		fmt.Fprintf(a.Err, "  | %s\n", d)
-	}
-	if !fault.Since.IsZero() {
-		fmt.Fprintf(a.Err, "  layer: %s, move: %s, since: %s\n", fault.Layer, orDash(string(fault.Move)), fault.Since.UTC().Format(time.RFC3339))
-	}
-	if fault.Recover != "" {
-		fmt.Fprintf(a.Err, "  next: %s\n", fault.Recover)
+	for _, e := range joined(err) {
+		fmt.Fprintf(a.Err, "trueup: %s\n", oneLine(e.Error()))
+		var fault *rollout.Fault
+		if errors.As(e, &fault) {
+			printFault(a.Err, fault)
+		}
 	}
 }
 
-// terminal reports whether w is a terminal, and its width in columns (80 where it can't be told).
-func terminal(w io.Writer) (is bool, width int) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return false, 80
+func printFault(w io.Writer, f *rollout.Fault) {
+	for _, d := range f.Details {
+		fmt.Fprintf(w, "  | %s\n", oneLine(d))
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width <= 0 {
-		return true, 80
+	if !f.Since.IsZero() {
+		fmt.Fprintf(w, "  layer: %s, move: %s, since: %s\n", f.Layer, orDash(string(f.Move)), f.Since.UTC().Format(time.RFC3339))
 	}
-	return true, width
+	if f.Recover != "" {
+		fmt.Fprintf(w, "  next: %s\n", oneLine(f.Recover))
+	}
+}
+
+// joined takes apart what errors.Join made of several nodes' errors, so that each is told on its own.
+func joined(err error) []error {
+	var coded *exitError
+	if errors.As(err, &coded) {
+		err = coded.err
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
+		return list.Unwrap()
+	}
+	return []error{err}
+}
+
+// say tells the person something on standard error while a command runs, without tearing the live lines that may stand there.
+func (a *app) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shown != nil {
+		a.shown.Note(text)
+		return
+	}
+	fmt.Fprintln(a.Err, text)
 }
 
 func orDash(s string) string {

@@ -10,6 +10,7 @@ import (
 
 type clusterList struct {
 	header
+
 	Items []cloudstack.Cluster `json:"items"`
 }
 
@@ -44,11 +45,11 @@ func (a *app) printClusters(clusters []cloudstack.Cluster, wide bool) error {
 		fmt.Fprintln(a.Err, "No CKS cluster is visible to this account.")
 		return nil
 	}
-	heading := []string{"NAME", "STATE", "TYPE", "KUBERNETES", "CONTROL", "WORKER", "ETCD"}
+	columns := []column{{"NAME", 0}, {"STATE", 0}, {"TYPE", 1}, {"KUBERNETES", 2}, {"CONTROL", 0}, {"WORKER", 0}, {"ETCD", 3}}
 	if wide {
-		heading = append(heading, "ZONE", "ACCOUNT", "KEYPAIR", "ID")
+		columns = append(columns, column{"ZONE", 0}, column{"ACCOUNT", 0}, column{"KEYPAIR", 0}, column{"ID", 0})
 	}
-	var rows [][]string
+	rows := make([][]string, 0, len(clusters))
 	for _, c := range clusters {
 		row := []string{c.Name, c.State, c.Type, orDash(c.KubernetesVersion), fmt.Sprint(c.ControlNodes), fmt.Sprint(c.WorkerNodes), fmt.Sprint(c.EtcdNodes)}
 		if wide {
@@ -56,5 +57,8 @@ func (a *app) printClusters(clusters []cloudstack.Cluster, wide bool) error {
 		}
 		rows = append(rows, row)
 	}
-	return printTable(a.Out, heading, rows)
+	if wide {
+		return writeTable(a.Out, columns, rows)
+	}
+	return a.printTable(columns, rows, wideHint)
 }

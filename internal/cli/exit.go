@@ -9,17 +9,17 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// The exit codes of trueup. docs/cli.md has the same table; scripts depend on it.
+// The exit codes of trueup. docs/exit-codes.md has the same table, which a test holds; scripts depend on it.
 const (
 	ExitOK          = 0   // done, or nothing to do: every view agrees
 	ExitFailed      = 1   // something failed that has no code of its own
-	ExitUsage       = 2   // bad flags or input, nothing was changed: unknown cluster, offering, profile, …
-	ExitDrift       = 3   // verify: not all views agree
+	ExitUsage       = 2   // bad flags or input, or the question was not answered with "yes": nothing was changed
+	ExitDrift       = 3   // verify: views disagree, or a claim is left
 	ExitRefused     = 4   // refused before any change
 	ExitPartly      = 5   // a fault stopped the rollout after something was changed: run the same command again
-	ExitHeld        = 7   // another rollout holds the cluster, nothing was changed
+	ExitHeld        = 7   // another rollout holds the cluster, or one with another goal is unfinished; nothing was changed
 	ExitUnreachable = 8   // CloudStack, Kubernetes or a guest can't be reached or denies access, nothing was changed
-	ExitInterrupted = 130 // stopped at a safe point because it was asked to
+	ExitInterrupted = 130 // stopped because it was asked to
 )
 
 // exitError carries an exit code beside the error that a person reads.
@@ -74,8 +74,11 @@ func rolloutCode(report rollout.Report, err error) int {
 		return ExitPartly
 	case errors.Is(err, rollout.ErrHeld):
 		return ExitHeld
-	case errors.As(err, &fault) && fault.Layer == capacity.LayerPreflight:
+	case errors.As(err, &fault) && (fault.Layer == capacity.LayerPreflight || keptByAbort(fault)):
 		return ExitRefused
 	}
 	return codeOf(err)
 }
+
+// keptByAbort tells whether abort did not give a node back because a check failed.
+func keptByAbort(f *rollout.Fault) bool { return f.Move == rollout.MoveRelease && f.Cause == nil }

@@ -22,10 +22,11 @@ func (a *app) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history [CLUSTER]",
 		Short: "Show what was done from this machine, with evidence",
-		Long: `Show the rollouts that were run from this machine by this user: who, what, when, with which
-result. -o json has the evidence of each node: readings before and after, job id, boot id,
-kubelet's InvocationID before the restart and at the end. The history is a file of JSON
-lines that is only appended to; nothing in trueup reads it to decide anything.`,
+		Long: `Show the rollouts that were run from this machine by this user: who, what,
+when, with which result. -o json has the evidence of each node: readings
+before and after, job id, boot id, kubelet's InvocationID before the restart
+and at the end. The history is a file of JSON lines that is only appended to;
+nothing in trueup reads it to decide anything.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.showHistory(strings.Join(args, ""), output)
@@ -41,7 +42,7 @@ func (a *app) showHistory(cluster, output string) error {
 	if err != nil {
 		return err
 	}
-	doc := historyDocument{header: kind("History"), Path: file.Path()}
+	doc := historyDocument{header: kind("History"), Path: file.Path(), Items: []history.Entry{}}
 	for _, e := range entries {
 		if cluster == "" || e.Cluster == cluster || e.ClusterID == cluster {
 			doc.Items = append(doc.Items, e)
@@ -54,14 +55,22 @@ func (a *app) showHistory(cluster, output string) error {
 		return printDocument(a.Out, output, doc)
 	}
 	if len(doc.Items) == 0 {
-		fmt.Fprintf(a.Err, "No rollout is recorded in %s.\n", file.Path())
+		fmt.Fprintf(a.Err, "No rollout%s is recorded in %s.\n", of(cluster), file.Path())
 		return nil
 	}
-	return printTable(a.Out, []string{"TIME", "CLUSTER", "COMMAND", "NODE", "RESULT", "TOOK", "ACTOR", "RUN"}, historyRows(doc.Items))
+	columns := []column{{"TIME", 0}, {"CLUSTER", 3}, {"COMMAND", 0}, {"NODE", 0}, {"RESULT", 0}, {"TOOK", 4}, {"ACTOR", 2}, {"RUN", 1}}
+	return a.printTable(columns, historyRows(doc.Items), "; -o json has all")
+}
+
+func of(cluster string) string {
+	if cluster == "" {
+		return ""
+	}
+	return " of " + cluster
 }
 
 func historyRows(entries []history.Entry) [][]string {
-	var rows [][]string
+	rows := make([][]string, 0, len(entries))
 	for _, e := range entries {
 		row := []string{e.Time.UTC().Format(time.RFC3339), e.Cluster, e.Command, "-", string(e.Kind), "-", e.Actor, e.Run[:min(8, len(e.Run))]}
 		switch {

@@ -3,11 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -43,6 +41,9 @@ func addOutput(c *cobra.Command, into *string, formats ...string) {
 	}
 }
 
+// wideHint says how to see the columns that a narrow screen has no room for.
+const wideHint = "; -o wide shows all"
+
 // machine tells whether a format is for machines.
 func machine(format string) bool { return format == "json" || format == "yaml" }
 
@@ -62,19 +63,9 @@ func printDocument(w io.Writer, format string, document any) error {
 	return e.Encode(document)
 }
 
-// printTable prints rows under a heading, two spaces between columns.
-func printTable(w io.Writer, heading []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{heading}, rows...) {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
 // inputError gives an unknown or ambiguous name the exit code of bad input.
 func inputError(err error) error {
-	var lookup *cloudstack.LookupError
-	if errors.As(err, &lookup) {
+	if _, is := errors.AsType[*cloudstack.LookupError](err); is {
 		return withCode(ExitUsage, err)
 	}
 	return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -37,6 +38,8 @@ type planDocument struct {
 	rollout.Plan
 
 	Preflight []preflight.Check `json:"preflight"`
+
+	seen map[string]rollout.Observation // what was planned on, by instance id
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -44,7 +47,7 @@ func (a *app) planCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "plan CLUSTER --worker OFFERING [--control OFFERING]",
-		Short: "Print what scale would do, in order and with reasons; change nothing",
+		Short: "Print what scale would do, with reasons; change nothing",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context(), args[0])
@@ -61,7 +64,7 @@ func (a *app) planCommand() *cobra.Command {
 					return err
 				}
 			} else {
-				printPlan(a.Out, doc)
+				a.printPlan(a.Out, doc)
 			}
 			return doc.refusal()
 		},
@@ -86,8 +89,8 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle}
 	}
 	doc.Goals = goals
-	if doc.refusal() != nil {
-		return doc, nil // the cluster as a whole is refused: its nodes need not be read
+	if doc.refused() {
+		return doc, nil // the cluster as a whole: its nodes need not be read
 	}
 	if _, ok := goals[rollout.RoleEtcd]; ok {
 		return planDocument{}, usageErrorf("this version of trueup can't change dedicated etcd nodes yet: leave out --etcd")
@@ -105,9 +108,17 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
-	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members)
+	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
 	doc.Goals = goals
 	return doc, nil
+}
+
+// take keeps the plan, and what it was made on.
+func (d *planDocument) take(p rollout.Plan, members []rollout.Member) {
+	d.Plan, d.seen = p, map[string]rollout.Observation{}
+	for _, m := range members {
+		d.seen[m.Seen.Target.InstanceID] = m.Seen
+	}
 }
 
 // checked is a plan without nodes yet: the checks of the cluster as a whole.
@@ -175,8 +186,8 @@ func truth(t cloudstack.Truth) *bool {
 
 // members are the nodes that have a goal, and those that carry a claim. A node with a goal that can't be read in full can't be planned for.
 func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout.Goal) ([]rollout.Member, error) {
-	if s.kube == nil {
-		return nil, fmt.Errorf("the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr)
+	if err := s.reachable(); err != nil {
+		return nil, err
 	}
 	var members []rollout.Member
 	var errs []error
@@ -186,7 +197,7 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 			continue
 		}
 		for _, p := range n.Problems {
-			errs = append(errs, fmt.Errorf("%s: the %s could not be read: %w", n.Target.Name, p.View, p.Err))
+			errs = append(errs, fmt.Errorf("%s: %w", n.Target.Name, p))
 		}
 		seen := n.Observation()
 		seen.Peers = survey.Peers(nodes, n)
@@ -195,16 +206,26 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 	return members, unreadable(errs)
 }
 
-// unreadable is the error of nodes that can't be planned for, nil if there are none. It is one line: status lists every one.
+// unreadable is the error of nodes that can't be planned for, nil if there are none. It is one line: status lists every one. What was
+// answered, but not as it must be, is a refusal; what was not answered is unreachable.
 func unreadable(errs []error) error {
-	switch len(errs) {
-	case 0:
+	if len(errs) == 0 {
 		return nil
-	case 1:
-		return withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %w", errs[0]))
 	}
-	return withCode(ExitUnreachable, fmt.Errorf("nothing was changed: %d views could not be read (`trueup status` lists them): %w", len(errs), errs[0]))
+	code := ExitRefused
+	for _, err := range errs {
+		if errors.Is(err, rollout.ErrUnreachable) || errors.Is(err, rollout.ErrDenied) {
+			code = ExitUnreachable
+		}
+	}
+	if len(errs) == 1 {
+		return withCode(code, fmt.Errorf("nothing was changed: %w", errs[0]))
+	}
+	return withCode(code, fmt.Errorf("nothing was changed: %d views could not be read (`trueup status` lists them): %w", len(errs), errs[0]))
 }
+
+// refused reports whether the plan may not be walked.
+func (d planDocument) refused() bool { return d.refusal() != nil }
 
 // refusal is the error of a plan that may not be walked, nil if it may. It is one line: the plan itself lists every reason.
 func (d planDocument) refusal() error {
@@ -226,21 +247,24 @@ func (d planDocument) refusal() error {
 	return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed, for %d reasons (`trueup plan` lists them): %s", len(reasons), reasons[0]))
 }
 
-func printPlan(w io.Writer, d planDocument) {
+func (a *app) printPlan(w io.Writer, d planDocument) {
 	fmt.Fprintf(w, "Plan for cluster %s%s.\n", d.ClusterName, goalText(d.Goals))
+	line := func(first, format string, args ...any) {
+		fmt.Fprintln(w, a.screen(w).fold(first, oneLine(fmt.Sprintf(format, args...))))
+	}
 	for _, c := range d.Preflight {
 		if c.Verdict == preflight.Unknown {
-			fmt.Fprintf(w, "Not checked: %s.\n", c)
+			line("Not checked: ", "%s.", c)
 		}
 	}
 	for _, c := range preflight.Failures(d.Preflight) {
-		fmt.Fprintf(w, "Refused: %s.\n", c)
+		line("Refused: ", "%s.", c)
 	}
 	for i, n := range d.Nodes {
-		printNodePlan(w, i+1, n)
+		printNodePlan(line, i+1, n)
 	}
 	for _, s := range d.Warnings {
-		fmt.Fprintln(w, "Warning:", s)
+		line("Warning: ", "%s", s)
 	}
 	if len(d.Nodes) > 0 && !d.Changes() && len(d.Refused()) == 0 {
 		fmt.Fprintln(w, "\nNothing to do: all views of these nodes agree with the goal.")
@@ -260,25 +284,25 @@ func goalText(goals map[rollout.Role]rollout.Goal) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-func printNodePlan(w io.Writer, number int, n rollout.NodePlan) {
-	fmt.Fprintf(w, "\n%d. %s (%s, now %s)", number, n.Target.Name, n.Target.Role, n.Present)
+func printNodePlan(line func(first, format string, args ...any), number int, n rollout.NodePlan) {
+	what := ""
 	switch {
 	case len(n.Refusals) > 0:
-		fmt.Fprintln(w, ": refused")
+		what = ": refused"
 	case len(n.Moves) == 0:
-		fmt.Fprintln(w, ": nothing to do")
+		what = ": nothing to do"
 	case n.Resumes != "":
-		fmt.Fprintf(w, ", goes on where run %s ended\n", n.Resumes)
-	default:
-		fmt.Fprintln(w)
+		what = ", goes on where run " + n.Resumes + " ended"
 	}
+	line("", "")
+	line(fmt.Sprintf("%d. ", number), "%s (%s, now %s)%s", n.Target.Name, n.Target.Role, n.Present, what)
 	for _, m := range n.Moves {
-		fmt.Fprintf(w, "   %-8s %s\n", m.Move, m.Sentence)
+		line(fmt.Sprintf("   %-8s ", m.Move), "%s", m.Sentence)
 	}
 	if len(n.Moves) > 0 {
-		fmt.Fprintf(w, "   because  %s\n", n.Moves[0].Why)
+		line("   because  ", "%s", n.Moves[0].Why)
 	}
 	for _, r := range n.Refusals {
-		fmt.Fprintf(w, "   - %s\n", r)
+		line("   - ", "%s", r)
 	}
 }

@@ -15,10 +15,11 @@ func (a *app) reconcileCommand() *cobra.Command {
 	var run runFlags
 	c := &cobra.Command{
 		Use:   "reconcile CLUSTER [NODE...]",
-		Short: "Make guests and Nodes agree with the offering that their instances have now",
-		Long: `Make guest and Node agree with the present offering of each instance, after somebody resized
-it without trueup. Changes no offering: what is missing is brought up in the guest, kubelet
-is restarted once, the Node is verified; one node at a time, as scale does it.`,
+		Short: "Bring guests and Nodes up to what their instances have now",
+		Long: `Make guest and Node agree with the present offering of each instance, after
+somebody resized it without trueup. Changes no offering: what is missing is
+brought up in the guest, kubelet is restarted once, the Node is verified; one
+node at a time, as scale does it.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reconcile(c.Context(), args[0], args[1:], run)
@@ -37,38 +38,56 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 		return err
 	}
 	defer s.close()
+	doc, err := s.checked(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if doc.refused() {
+		return a.carryOut(ctx, s, doc, run, "reconcile")
+	}
 	nodes, err := s.survey(ctx)
 	if err != nil {
 		return err
 	}
-	chosen, err := s.choose(nodes, names)
+	chosen, err := s.choose(nodes, names, madeByCKS)
 	if err != nil {
 		return err
 	}
 	goals := map[string]rollout.Goal{}
 	for _, n := range chosen {
+		if n.Target.Role == rollout.RoleEtcd {
+			return usageErrorf("%s is a dedicated etcd node, which this version of trueup can't change yet", n.Target.Name)
+		}
 		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Settle: rollout.DefaultSettle}
 	}
-	doc, err := s.planFor(ctx, nodes, goals)
-	if err != nil {
+	if err := s.planFor(&doc, nodes, goals); err != nil {
 		return err
 	}
 	return a.carryOut(ctx, s, doc, run, "reconcile")
 }
 
-// choose returns the nodes with these names, or all Kubernetes nodes that CKS made if there are no names.
-func (s *session) choose(nodes []survey.Node, names []string) ([]survey.Node, error) {
+// madeByCKS chooses the Kubernetes nodes that CKS made.
+func madeByCKS(n survey.Node) bool { return !n.External && n.Target.Role != rollout.RoleEtcd }
+
+// choose returns the nodes with these names or ids, in the order of the cluster; if there are none, those that byDefault chooses.
+func (s *session) choose(nodes []survey.Node, names []string, byDefault func(survey.Node) bool) ([]survey.Node, error) {
 	var out []survey.Node
-	var known []string
+	known := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		known = append(known, n.Target.Name)
-		named := slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, n.Target.Name) || name == n.Target.InstanceID })
-		if named || (len(names) == 0 && !n.External && n.Target.Role != rollout.RoleEtcd) {
+		named := slices.ContainsFunc(names, func(name string) bool { return is(n, name) })
+		if named || (len(names) == 0 && byDefault(n)) {
 			out = append(out, n)
 		}
 	}
-	if len(out) < len(names) {
-		return nil, usageErrorf("not all of these are nodes of %s: %s; there are: %s", s.cluster.Name, strings.Join(names, ", "), strings.Join(known, ", "))
+	for _, name := range names {
+		if !slices.ContainsFunc(nodes, func(n survey.Node) bool { return is(n, name) }) {
+			return nil, usageErrorf("%q is no node of %s; there are: %s", name, s.cluster.Name, strings.Join(known, ", "))
+		}
 	}
 	return out, nil
+}
+
+func is(n survey.Node, name string) bool {
+	return strings.EqualFold(name, n.Target.Name) || name == n.Target.InstanceID
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
@@ -23,19 +24,21 @@ func (a *app) printReport(format, cluster string, r rollout.Report, err error) e
 		if err != nil {
 			doc.Error = err.Error()
 		}
-		for _, n := range r.Nodes {
-			if n.Fault != nil {
-				doc.Fault = n.Fault
-			}
+		if fault, is := errors.AsType[*rollout.Fault](err); is {
+			doc.Fault = fault
 		}
 		return printDocument(a.Out, format, doc)
 	}
+	if len(r.Nodes) == 0 {
+		return nil
+	}
 	fmt.Fprintln(a.Out)
-	var rows [][]string
+	rows := make([][]string, 0, len(r.Nodes))
 	for _, n := range r.Nodes {
 		rows = append(rows, reportRow(n))
 	}
-	if e := printTable(a.Out, []string{"NODE", "ROLE", "OUTCOME", "TOOK", "INSTANCE", "GUEST", "NODE", "SCHED"}, rows); e != nil {
+	columns := []column{{"NAME", 0}, {"ROLE", 2}, {"OUTCOME", 0}, {"TOOK", 0}, {"INSTANCE", 1}, {"GUEST", 3}, {"NODE", 0}, {"SCHED", 0}}
+	if e := a.printTable(columns, rows, "; -o json has all"); e != nil {
 		return e
 	}
 	for _, n := range r.Nodes {
@@ -59,16 +62,19 @@ func reportRow(n rollout.NodeReport) []string {
 
 // printNotes says what a person should know about a node besides its outcome.
 func (a *app) printNotes(n rollout.NodeReport) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(a.Out, a.screen(a.Out).fold("", oneLine(n.Target.Name+": "+fmt.Sprintf(format, args...))))
+	}
 	for _, s := range n.Unneeded {
-		fmt.Fprintf(a.Out, "%s: not needed: %s.\n", n.Target.Name, s)
+		line("not needed: %s.", s)
 	}
 	for _, s := range n.Unplanned {
-		fmt.Fprintf(a.Out, "%s: not planned: %s.\n", n.Target.Name, s)
+		line("not planned: %s.", s)
 	}
 	for _, s := range n.Warnings {
-		fmt.Fprintf(a.Out, "%s: note: %s.\n", n.Target.Name, s)
+		line("note: %s.", s)
 	}
 	if n.Fault != nil && n.Fault.GivenBack {
-		fmt.Fprintf(a.Out, "%s: nothing had been changed, and the node was given back.\n", n.Target.Name)
+		line("nothing had been changed, and the node was given back.")
 	}
 }

@@ -17,8 +17,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume CLUSTER",
 		Short: "Finish what an interrupted rollout of the cluster has begun",
-		Long: `Finish what an interrupted rollout of the cluster has begun, on any machine, by anyone with
-access: its goals are kept on the cluster's Lease, and what was done is seen on the nodes.`,
+		Long: `Finish what an interrupted rollout of the cluster has begun, on any machine,
+by anyone with access: its goals are kept on the cluster's Lease, and what was
+done is seen on the nodes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.resume(c.Context(), args[0], run) },
 	}
@@ -35,6 +36,13 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 		return err
 	}
 	defer s.close()
+	doc, err := s.checked(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if doc.refused() {
+		return a.carryOut(ctx, s, doc, run, "resume")
+	}
 	open, err := s.openRollout(ctx)
 	if err != nil {
 		return err
@@ -43,40 +51,46 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	goals := open.Goals
-	for _, n := range nodes {
-		if _, has := goals[n.Target.InstanceID]; !has && n.Claim != nil { // a claim alone is enough to go on
-			goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Claim.Goal, Settle: rollout.DefaultSettle}
-		}
-	}
+	goals := unfinishedGoals(open, nodes)
 	if len(goals) == 0 {
-		fmt.Fprintf(a.Err, "Nothing to resume: no rollout of %s is open, and no node carries a claim.\n", s.cluster.Name)
-		return nil
+		return a.nothing(run.output, s, "Nothing to resume: no rollout of %s is open, and no node carries a claim.")
 	}
-	doc, err := s.planFor(ctx, nodes, goals)
-	if err != nil {
+	if err := s.planFor(&doc, nodes, goals); err != nil {
 		return err
 	}
 	return a.carryOut(ctx, s, doc, run, "resume")
 }
 
+// unfinishedGoals are the goals of the open rollout, and of claims that have none there: a claim alone is enough to go on.
+func unfinishedGoals(open rollout.LeaseState, nodes []survey.Node) map[string]rollout.Goal {
+	goals := map[string]rollout.Goal{}
+	for _, n := range nodes {
+		if g, ok := open.Goals[n.Target.InstanceID]; ok {
+			goals[n.Target.InstanceID] = g
+		} else if n.Claim != nil {
+			goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Claim.Goal, Settle: rollout.DefaultSettle}
+		}
+	}
+	return goals
+}
+
+// nothing says that there was nothing to do; a machine gets a report without nodes.
+func (a *app) nothing(output string, s *session, format string) error {
+	a.say(format, s.cluster.Name)
+	return a.printReport(output, s.cluster.Name, rollout.Report{Effects: []rollout.Effect{}, Nodes: []rollout.NodeReport{}}, nil)
+}
+
 // openRollout reads the unfinished rollout that is kept on the cluster's Lease. Its zero value means that there is none.
 func (s *session) openRollout(ctx context.Context) (rollout.LeaseState, error) {
-	if s.kube == nil {
-		return rollout.LeaseState{}, fmt.Errorf("the Kubernetes API of %s: %w", s.cluster.Name, s.kubeErr)
-	}
-	h, err := s.kube.Holder(ctx)
-	if err != nil {
+	if err := s.reachable(); err != nil {
 		return rollout.LeaseState{}, err
 	}
-	if h.State.Goals == nil {
-		h.State.Goals = map[string]rollout.Goal{}
-	}
-	return h.State, nil
+	h, err := s.kube.Holder(ctx)
+	return h.State, err
 }
 
 // continues returns the run id of the open rollout that the plan goes on with, "" if none is open. A plan with another goal than the open
-// rollout is refused, with both goals named.
+// rollout is refused, with both goals named. A machine that is no longer in the cluster has no goal to keep.
 func (s *session) continues(ctx context.Context, p rollout.Plan) (string, error) {
 	open, err := s.openRollout(ctx)
 	if err != nil || open.Run == "" {
@@ -86,8 +100,9 @@ func (s *session) continues(ctx context.Context, p rollout.Plan) (string, error)
 	for _, n := range p.Nodes {
 		planned[n.Target.InstanceID] = n.Goal
 	}
-	for id, was := range open.Goals {
-		if now, ok := planned[id]; !ok || now.Offering.ID != was.Offering.ID {
+	for _, vm := range s.cluster.VMs {
+		was, ok := open.Goals[vm.Instance.ID]
+		if now, same := planned[vm.Instance.ID]; ok && (!same || now.Offering.ID != was.Offering.ID) {
 			return "", withCode(ExitHeld, fmt.Errorf("nothing was changed: run %s of %s is not finished, and its goal is another one (%s; asked for now: %s): finish it with `trueup resume %s`, or give it up with `trueup abort %s`",
 				open.Run, open.Actor, s.goals(open.Goals), s.goals(planned), s.cluster.Name, s.cluster.Name))
 		}
@@ -108,11 +123,7 @@ func (s *session) goals(goals map[string]rollout.Goal) string {
 }
 
 // planFor plans for the nodes that have a goal of their own.
-func (s *session) planFor(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) (planDocument, error) {
-	doc, err := s.checked(ctx, nil)
-	if err != nil || doc.refusal() != nil {
-		return doc, err
-	}
+func (s *session) planFor(doc *planDocument, nodes []survey.Node, goals map[string]rollout.Goal) error {
 	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
 		if g, ok := goals[n.Target.InstanceID]; ok {
 			return &g
@@ -120,8 +131,8 @@ func (s *session) planFor(ctx context.Context, nodes []survey.Node, goals map[st
 		return nil
 	})
 	if err != nil {
-		return planDocument{}, err
+		return err
 	}
-	doc.Plan = rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members)
-	return doc, nil
+	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
+	return nil
 }

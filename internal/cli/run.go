@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/cks-trueup/trueup/internal/history"
@@ -57,19 +57,21 @@ type job struct {
 
 // perform walks the plan, shows it, keeps the history, and prints the report. The error carries the exit code.
 func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := make(chan struct{})
-	go a.watchInterrupts(ctx, cancel, stop)
 	f.limits.Effect = kube.EffectDeadline
+	stop := make(chan struct{})
 	shown := a.progress(j.plan)
+	ended := a.underWay(shown, func() { close(stop) })
 	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Health: s.kube, Clock: a.clock,
-		Limits: f.limits, Run: uuid.NewString(), Command: j.command, Continues: j.continues, Watcher: shown.Event, Stop: stop,
+		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, Watcher: shown.Event, Stop: stop,
 		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
 	keep := a.keeper(s, r, j.notes)
 	keep.begin(j.plan)
 	report, err := j.do(ctx, r)
-	shown.Close()
+	ended()
+	if errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%s: ended at once because of an interrupt; the next run sees what was under way; to go on: trueup resume %s: %w",
+			s.cluster.Name, s.cluster.Name, err)
+	}
 	keep.end(report, err)
 	if e := a.printReport(f.output, s.cluster.Name, report, err); e != nil && err == nil {
 		return e
@@ -98,7 +100,7 @@ func (k *keeper) append(e history.Entry) {
 	e.Time = k.app.clock.Now().UTC()
 	if err := k.file.Append(e); err != nil && !k.said {
 		k.said = true
-		fmt.Fprintf(k.app.Err, "trueup: the history is not kept: %v\n", err)
+		k.app.say("trueup: the history is not kept: %v", err)
 	}
 }
 
@@ -106,7 +108,9 @@ func (k *keeper) begin(p rollout.Plan) {
 	e := k.proto
 	e.Kind, e.Goals = history.KindBegin, map[string]rollout.Goal{}
 	for _, n := range p.Nodes {
-		e.Goals[n.Target.InstanceID] = n.Goal
+		if n.Goal.Offering.ID != "" { // abort has no goal
+			e.Goals[n.Target.InstanceID] = n.Goal
+		}
 	}
 	k.append(e)
 }

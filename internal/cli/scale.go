@@ -18,14 +18,16 @@ func (a *app) scaleCommand() *cobra.Command {
 	var run runFlags
 	c := &cobra.Command{
 		Use:   "scale CLUSTER --worker OFFERING [--control OFFERING]",
-		Short: "Take the nodes of a running cluster to a bigger offering, one at a time",
-		Long: `Take the nodes of a running cluster to a bigger offering, one at a time: cordon, resize
-live through CloudStack, bring up and verify CPUs and memory in the guest, restart kubelet
-once, verify the Node, give schedulability back. The next node starts only after the present
-one is verified. Nothing is drained or evicted.
+		Short: "Take the nodes to a bigger offering, one at a time",
+		Long: `Take the nodes of a running cluster to a bigger offering, one at a time:
+cordon, resize live through CloudStack, bring up and verify CPUs and memory in
+the guest, restart kubelet once, verify the Node, give schedulability back.
+The next node starts only after the present one is verified. Nothing is
+drained or evicted.
 
-The same command again goes on where an earlier run ended, whatever ended it. The first
-interrupt stops at the next safe point, a second one at once; both can be resumed.`,
+The same command again goes on where an earlier run ended, whatever ended it.
+The first interrupt stops at the next safe point, a second one at once; both
+can be resumed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], goals, run) },
 	}
@@ -52,7 +54,7 @@ func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run ru
 
 // carryOut shows the plan, asks, and walks it.
 func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run runFlags, command string) error {
-	printPlan(a.Err, doc)
+	a.printPlan(a.Err, doc)
 	if err := doc.refusal(); err != nil {
 		return err
 	}
@@ -61,10 +63,10 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 		return err
 	}
 	if !doc.Changes() && continues == "" {
-		return a.printReport(run.output, s.cluster.Name, unchanged(doc.Plan), nil)
+		return a.printReport(run.output, s.cluster.Name, unchanged(doc), nil)
 	}
 	if doc.Changes() {
-		if err := a.confirm(run.yes, fmt.Sprintf("Change %s of %s now?", plural(changing(doc.Plan), "node"), doc.ClusterName)); err != nil {
+		if err := a.confirm(ctx, run.yes, fmt.Sprintf("Change %s of %s now?", plural(changing(doc.Plan), "node"), doc.ClusterName)); err != nil {
 			return err
 		}
 	}
@@ -73,28 +75,47 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 }
 
 // unchanged is the report of a plan with nothing to do.
-func unchanged(p rollout.Plan) rollout.Report {
+func unchanged(doc planDocument) rollout.Report {
 	var r rollout.Report
-	for _, n := range p.Nodes {
-		r.Nodes = append(r.Nodes, rollout.NodeReport{Target: n.Target, Goal: n.Goal, Outcome: rollout.OutcomeUnchanged})
+	for _, n := range doc.Nodes {
+		report := rollout.NodeReport{Target: n.Target, Goal: n.Goal, Outcome: rollout.OutcomeUnchanged}
+		if seen, ok := doc.seen[n.Target.InstanceID]; ok {
+			report.Final = &seen
+		}
+		r.Nodes = append(r.Nodes, report)
 	}
 	return r
 }
 
-// confirm asks the person, unless --yes was given.
-func (a *app) confirm(yes bool, question string) error {
+// confirm asks the person, unless --yes was given. An interrupt is an answer too.
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	fmt.Fprintf(a.Err, "\n%s Only \"yes\" goes on: ", question)
-	answer, err := bufio.NewReader(a.In).ReadString('\n')
-	if strings.TrimSpace(answer) == "yes" {
-		return nil
+	type reply struct {
+		text string
+		err  error
 	}
-	if err != nil {
-		return usageErrorf("nothing was changed: there was no answer to read; use --yes where nobody can answer")
+	read := make(chan reply, 1)
+	go func() {
+		text, err := bufio.NewReader(a.In).ReadString('\n')
+		read <- reply{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return ctx.Err()
+	case r := <-read:
+		if strings.TrimSpace(r.text) == "yes" {
+			return nil
+		}
+		if r.err != nil {
+			fmt.Fprintln(a.Err)
+			return usageErrorf("nothing was changed: there was no answer to read; use --yes where nobody can answer")
+		}
+		return usageErrorf("nothing was changed: the answer was not \"yes\"")
 	}
-	return usageErrorf("nothing was changed: the answer was not \"yes\"")
 }
 
 func changing(p rollout.Plan) (n int) {
@@ -107,31 +128,15 @@ func changing(p rollout.Plan) (n int) {
 }
 
 func (a *app) progress(plan rollout.Plan) progress {
-	if is, _ := terminal(a.Err); is {
+	if a.screen(a.Err).is {
 		fmt.Fprintln(a.Err)
-		return newLiveProgress(a.Err, plan, func() int { _, w := terminal(a.Err); return w }, a.clock.Now)
+		return newLiveProgress(a.Err, plan, func() screen { return a.screen(a.Err) }, a.clock.Now)
 	}
 	return newPlainProgress(a.Err, a.clock.Now())
 }
 
-// watchInterrupts turns the first interrupt into a stop at the next safe point, and the second into an end at once.
-func (a *app) watchInterrupts(ctx context.Context, cancel context.CancelFunc, stop chan<- struct{}) {
-	select {
-	case <-a.Interrupts:
-		fmt.Fprintln(a.Err, "\nStopping at the next safe point; interrupt again to end at once. Either can be resumed by the same command.")
-		close(stop)
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-a.Interrupts:
-		cancel()
-	case <-ctx.Done():
-	}
-}
-
-// actor is who runs this, for people: user@host.
-func (a *app) actor() string {
+// userAtHost is who runs this, for people.
+func (a *app) userAtHost() string {
 	name := first(a.env("SUDO_USER"), a.env("USER"))
 	if u, err := user.Current(); name == "" && err == nil {
 		name = u.Username

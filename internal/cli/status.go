@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
 	"github.com/cks-trueup/trueup/internal/survey"
@@ -17,6 +18,7 @@ import (
 // statusDocument is what `status -o json` prints.
 type statusDocument struct {
 	header
+
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -24,7 +26,11 @@ type statusDocument struct {
 	// Agree is true if every view of every node was read and none lags.
 	Agree bool           `json:"agree"`
 	Lease *leaseDocument `json:"lease,omitempty"`
-	Nodes []nodeDocument `json:"nodes"`
+	// Rollout is the unfinished rollout that is kept on the Lease, whether or not somebody is at work on it.
+	Rollout *rolloutDocument `json:"rollout,omitempty"`
+	// LeaseProblem is why it can't be told who holds the cluster.
+	LeaseProblem string         `json:"leaseProblem,omitempty"`
+	Nodes        []nodeDocument `json:"nodes"`
 }
 
 type leaseDocument struct {
@@ -33,8 +39,18 @@ type leaseDocument struct {
 	Since time.Time `json:"since"`
 }
 
+type rolloutDocument struct {
+	Run     string                  `json:"run"`
+	Actor   string                  `json:"actor"`
+	Why     string                  `json:"why,omitempty"`
+	Since   time.Time               `json:"since"`
+	Command string                  `json:"command"`
+	Goals   map[string]rollout.Goal `json:"goals"`
+}
+
 type nodeDocument struct {
 	survey.Node
+
 	// Arithmetic says how allocatable follows from capacity.
 	Arithmetic *capacity.Arithmetic `json:"arithmetic,omitempty"`
 }
@@ -44,11 +60,11 @@ func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status CLUSTER",
 		Short: "Show the four views of every node, and where they disagree",
-		Long: `Show what the cluster record, the instance, the guest and the Kubernetes Node say about
-the size of every node, and which of them lags. Changes nothing.
+		Long: `Show what the cluster record, the instance, the guest and the Kubernetes Node
+say about the size of every node, and which of them lags. Changes nothing.
 
-Sizes are CPUs/MiB. The Node's memory is the guest's MemTotal, which is always a few
-percent below the instance's memory: the kernel keeps the rest.`,
+Sizes are CPUs/MiB. The Node's memory is the guest's MemTotal, which is always
+a few percent below the instance's memory: the kernel keeps the rest.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(c.Context(), args[0])
@@ -71,13 +87,18 @@ percent below the instance's memory: the kernel keeps the rest.`,
 }
 
 func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
-	holder := make(chan kube.Holding, 1)
-	go func() { holder <- s.holder(ctx) }()
+	type look struct {
+		kube.Holding
+		err error
+	}
+	lease := make(chan look, 1)
+	go func() { h, err := s.holder(ctx); lease <- look{h, err} }()
 	nodes, err := s.survey(ctx)
 	if err != nil {
 		return statusDocument{}, err
 	}
-	doc := statusDocument{header: kind("ClusterStatus"), ID: s.cluster.ID, Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Agree: true}
+	doc := statusDocument{header: kind("ClusterStatus"), ID: s.cluster.ID, Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type,
+		Agree: true, Nodes: []nodeDocument{}}
 	for _, n := range nodes {
 		d := nodeDocument{Node: n}
 		if v := n.Views.Node; v != nil {
@@ -87,22 +108,30 @@ func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
 		doc.Nodes = append(doc.Nodes, d)
 		doc.Agree = doc.Agree && n.Agrees()
 	}
-	if h := <-holder; h.Held() {
-		doc.Lease = &leaseDocument{Run: h.Run, Actor: h.State.Actor, Since: h.Since}
-	}
+	h := <-lease
+	doc.takeLease(h.Holding, h.err)
 	return doc, nil
 }
 
-// holder reads the Lease, best effort: a cluster whose API can't be read says so at every node already.
-func (s *session) holder(ctx context.Context) kube.Holding {
-	if s.kube == nil {
-		return kube.Holding{}
-	}
-	h, err := s.kube.Holder(ctx)
+// takeLease keeps who holds the cluster and what is unfinished there.
+func (d *statusDocument) takeLease(h kube.Holding, err error) {
 	if err != nil {
-		return kube.Holding{}
+		d.LeaseProblem = err.Error()
 	}
-	return h
+	if h.Held() {
+		d.Lease = &leaseDocument{Run: h.Run, Actor: h.State.Actor, Since: h.Since}
+	}
+	if r := h.State; r.Run != "" {
+		d.Rollout = &rolloutDocument{Run: r.Run, Actor: r.Actor, Why: r.Why, Since: r.Since, Command: r.Command, Goals: r.Goals}
+	}
+}
+
+// holder reads the Lease. A cluster whose API can't be reached at all says so at every node already.
+func (s *session) holder(ctx context.Context) (kube.Holding, error) {
+	if s.kube == nil {
+		return kube.Holding{}, nil
+	}
+	return s.kube.Holder(ctx)
 }
 
 // Nodes lists the cluster's Nodes, or says why there is no way to.
@@ -123,27 +152,53 @@ func (s *session) survey(ctx context.Context) ([]survey.Node, error) {
 }
 
 func (a *app) printStatus(doc statusDocument, wide bool) error {
-	fmt.Fprintf(a.Out, "Cluster %s is %s", doc.Name, doc.State)
-	if doc.Type == "ExternalManaged" {
-		fmt.Fprint(a.Out, ", managed by another tool")
+	a.printHeadline(doc)
+	if len(doc.Nodes) == 0 {
+		fmt.Fprintln(a.Out, "It has no nodes.")
+		return nil
 	}
-	if doc.Lease != nil {
-		fmt.Fprintf(a.Out, "; held by run %s of %s since %s", doc.Lease.Run, orDash(doc.Lease.Actor), doc.Lease.Since.UTC().Format(time.RFC3339))
-	}
-	fmt.Fprint(a.Out, ". Sizes are CPUs/MiB.\n\n")
-	heading := []string{"NODE", "ROLE", "RECORD", "INSTANCE", "GUEST", "NODE", "ALLOC", "READY", "SCHED"}
+	columns := []column{{"NAME", 0}, {"ROLE", 3}, {"RECORD", 2}, {"INSTANCE", 0}, {"GUEST", 0}, {"NODE", 0}, {"ALLOC", 1}, {"READY", 0}, {"SCHED", 0}}
 	if wide {
-		heading = append(heading, "OFFERING", "MEMTOTAL", "KUBELET", "INSTANCE ID")
+		columns = append(columns, column{"OFFERING", 0}, column{"MEMTOTAL", 0}, column{"KUBELET", 0}, column{"INSTANCE ID", 0})
 	}
-	var rows [][]string
+	rows := make([][]string, 0, len(doc.Nodes))
 	for _, n := range doc.Nodes {
 		rows = append(rows, statusRow(n, wide))
 	}
-	if err := printTable(a.Out, heading, rows); err != nil {
-		return err
+	var err error
+	if wide {
+		err = writeTable(a.Out, columns, rows)
+	} else {
+		err = a.printTable(columns, rows, wideHint)
 	}
-	a.printDrift(doc)
-	return nil
+	if err == nil {
+		a.printFindings(doc)
+	}
+	return err
+}
+
+func (a *app) printHeadline(doc statusDocument) {
+	headline := fmt.Sprintf("Cluster %s is %s", doc.Name, doc.State)
+	if doc.Type == cloudstack.TypeExternalManaged {
+		headline += ", managed by another tool"
+	}
+	if doc.Lease != nil {
+		headline += fmt.Sprintf("; held by run %s of %s since %s", doc.Lease.Run, orDash(doc.Lease.Actor), doc.Lease.Since.UTC().Format(time.RFC3339))
+	}
+	a.paragraph("%s. Sizes are CPUs/MiB.", headline)
+	if r := doc.Rollout; r != nil && doc.Lease == nil {
+		a.paragraph("A rollout is not finished: %s, run %s of %s, begun %s. Go on with `trueup resume %s`, or give it up with `trueup abort %s`.",
+			r.Command, r.Run, orDash(r.Actor), r.Since.UTC().Format(time.RFC3339), doc.Name, doc.Name)
+	}
+	if doc.LeaseProblem != "" {
+		a.paragraph("Who holds the cluster could not be read: %s.", doc.LeaseProblem)
+	}
+	fmt.Fprintln(a.Out)
+}
+
+// paragraph prints a text on standard output, folded where that is a terminal.
+func (a *app) paragraph(format string, args ...any) {
+	fmt.Fprintln(a.Out, a.screen(a.Out).fold("", oneLine(fmt.Sprintf(format, args...))))
 }
 
 func statusRow(n nodeDocument, wide bool) []string {
@@ -196,31 +251,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-// printDrift says in words, below the table, what lags, what could not be read, and what is claimed.
-func (a *app) printDrift(doc statusDocument) {
-	fmt.Fprintln(a.Out)
-	if doc.Agree {
-		fmt.Fprintln(a.Out, "All four views of every node agree.")
-	}
-	for _, n := range doc.Nodes {
-		for _, d := range n.Drifts {
-			fmt.Fprintf(a.Out, "%s: the %s lags: %s.\n", n.Target.Name, d.View, d.Why)
-		}
-		for _, p := range n.Problems {
-			fmt.Fprintf(a.Out, "%s: the %s could not be read: %s.\n", n.Target.Name, p.View, p.Text)
-		}
-		if c := n.Claim; c != nil {
-			fmt.Fprintf(a.Out, "%s: claimed by run %s of %s since %s for %s%s.\n", n.Target.Name, c.Run, orDash(c.Actor),
-				c.Since.UTC().Format(time.RFC3339), c.Goal, phaseText(c))
-		}
-	}
-}
-
-func phaseText(c *rollout.Claim) string {
-	if c.Fault == nil {
-		return ""
-	}
-	return ", stopped: " + c.Fault.Error()
 }

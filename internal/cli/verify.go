@@ -32,11 +32,12 @@ func (a *app) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify CLUSTER [NODE...]",
 		Short: "Check whether instance, guest and Node agree; the exit code tells",
-		Long: `Run the checks that a rollout ends with, against the offering that each instance has now.
-Changes nothing. Exit code 0: all agree and no claim is left; 3: they do not.
+		Long: `Run the checks that a rollout ends with, against the offering that each
+instance has now. Changes nothing. Exit code 0: all agree and no claim is
+left; 3: they do not; 8: a view can't be read, and none is known to disagree.
 
-The cluster record is not part of the verdict: after a change node by node it lags until the
-next change of the cluster's size, which status says.`,
+The cluster record is not part of the verdict: after a change node by node it
+lags until the next change of the cluster's size, which status says.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.verify(c.Context(), args[0], args[1:], output)
@@ -56,7 +57,7 @@ func (a *app) verify(ctx context.Context, cluster string, names []string, output
 	if err != nil {
 		return err
 	}
-	chosen, err := s.choose(nodes, names)
+	chosen, err := s.choose(nodes, names, func(n survey.Node) bool { return !n.External })
 	if err != nil {
 		return err
 	}
@@ -71,10 +72,29 @@ func (a *app) verify(ctx context.Context, cluster string, names []string, output
 	} else {
 		a.printVerified(doc)
 	}
-	if err == nil && !doc.Agree {
-		err = withCode(ExitDrift, fmt.Errorf("not all views of %s agree: `trueup reconcile %s` finishes what is missing in guests and Nodes", s.cluster.Name, s.cluster.Name))
+	if err != nil {
+		return err
 	}
-	return err
+	return doc.verdict()
+}
+
+// verdict is nil if all views agree. That a view can't be read is another matter than that it lags.
+func (d verifyDocument) verdict() error {
+	lagging, unreadable := false, false
+	for _, n := range d.Nodes {
+		for _, c := range n.Checks {
+			unreadable = unreadable || (!c.OK && c.Layer == capacity.LayerAccess)
+			lagging = lagging || (!c.OK && c.Layer != capacity.LayerAccess)
+		}
+	}
+	switch {
+	case lagging:
+		return withCode(ExitDrift, fmt.Errorf("not all views of %s agree: `trueup status %s` shows them, `trueup reconcile %s` brings guests and Nodes up to their instances",
+			d.Cluster, d.Cluster, d.Cluster))
+	case unreadable:
+		return withCode(ExitUnreachable, fmt.Errorf("not all views of %s could be read, so nobody knows whether they agree", d.Cluster))
+	}
+	return nil
 }
 
 // verified checks one node. What could not be read is a failed check.
@@ -83,7 +103,12 @@ func verified(n survey.Node) nodeVerified {
 	for _, p := range n.Problems {
 		out.Checks = append(out.Checks, capacity.Check{Layer: capacity.LayerAccess, What: "reading the " + string(p.View), Expected: "a reading", Observed: p.Text})
 	}
-	if len(n.Problems) == 0 {
+	switch {
+	case len(n.Problems) > 0:
+	case n.Target.Role == rollout.RoleEtcd: // a guest without a Node
+		out.Checks = capacity.CheckGuest(nil, *n.Views.Guest, n.Views.Instance.Present())
+		return out.judged()
+	default:
 		out.Checks = rollout.Healthy(nil, n.Observation())
 	}
 	claim := capacity.Check{Layer: capacity.LayerSchedulability, What: "claim", OK: n.Claim == nil, Expected: "none", Observed: "none"}
@@ -91,9 +116,13 @@ func verified(n survey.Node) nodeVerified {
 		claim.Observed = "run " + n.Claim.Run + " of " + n.Claim.Actor
 	}
 	out.Checks = append(out.Checks, claim)
-	_, failed := capacity.Failed(out.Checks...)
-	out.OK = !failed
-	return out
+	return out.judged()
+}
+
+func (n nodeVerified) judged() nodeVerified {
+	_, failed := capacity.Failed(n.Checks...)
+	n.OK = !failed
+	return n
 }
 
 func (a *app) printVerified(doc verifyDocument) {
@@ -104,7 +133,7 @@ func (a *app) printVerified(doc verifyDocument) {
 		}
 		for _, c := range n.Checks {
 			if !c.OK {
-				fmt.Fprintf(a.Out, "%s: %s: %s\n", n.Target.Name, c.Layer, c)
+				a.paragraph("%s: %s: %s", n.Target.Name, c.Layer, c)
 			}
 		}
 	}
