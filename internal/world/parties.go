@@ -45,7 +45,7 @@ func (m *machine) cordon() {
 
 func (m *machine) uncordon() {
 	m.node.setUnschedulable(false, "")
-	m.ledger.cordon = ""
+	m.ledger.cordon, m.ledger.lifted = "", true
 }
 
 // Cordon is `kubectl cordon`: nothing is written where the node is cordoned already.

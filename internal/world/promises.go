@@ -11,6 +11,7 @@ import (
 // ledger is what the world itself remembers of a machine. Promises are judged by it, not by what the engine's claim says.
 type ledger struct {
 	cordon    string         // who cordoned the Node; empty while it is schedulable
+	lifted    bool           // somebody has uncordoned the Node since it was claimed, which is respected
 	disturbed time.Time      // when somebody else last changed the machine
 	restarts  map[string]int // of kubelet by the engine, by boot and goal, with the hardware complete
 	issued    int            // all restarts of kubelet by the engine
@@ -68,6 +69,13 @@ func (r *Run) fenced(m *machine, what string) {
 	r.w.promise(r.overAt.IsZero(), "%s %s on %s after another run took over", r.ID, what, m.name)
 }
 
+// alone: nothing is begun on a node on which another tool was seen at work.
+func (r *Run) alone(m *machine, what string) {
+	if m.node != nil && (len(m.node.Marks) > 0 || m.node.Deleting) {
+		r.w.promise(!m.unchangedSince(r), "%s %s %s, which another tool has marked", r.ID, what, m.name)
+	}
+}
+
 // others: a control-plane node is begun on, resized and its kubelet restarted only while the other ones are Ready, as far as the run could know.
 func (r *Run) others(m *machine, what string) {
 	if roleOf(m.name) != rollout.RoleControl {
@@ -92,6 +100,8 @@ func (r *Run) judgePatch(m *machine, before *rollout.Claim, p rollout.NodePatch)
 	switch {
 	case before == nil && after != nil:
 		r.others(m, "claims")
+		r.alone(m, "claims")
+		m.ledger.lifted = false
 		w.tell(r.ID, "claims %s%s", m.name, map[bool]string{true: " and cordons it"}[after.Cordoned])
 		w.promise(after.Cordoned == (p.Unschedulable != nil && *p.Unschedulable), "%s: the claim says cordoned=%t, the patch does not", m.name, after.Cordoned)
 	case before != nil && after == nil:
@@ -147,20 +157,17 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 		claim := m.claim()
 		r.fenced(m, "resizes")
 		r.others(m, "resizes")
+		r.alone(m, "resizes")
 		if m.node != nil {
 			announced := claim != nil && claim.Run == r.ID && claim.Goal.ID == offering && claim.Resize != nil && claim.Resize.Expires.Equal(expires)
 			w.promise(announced || !m.unchangedSince(r), "%s is resized without an announcement", m.name)
-			w.promise(claim == nil || claim.Cordoned && m.ledger.cordon != "" || m.node.Unschedulable || !m.unchangedSince(r) || m.ledger.lifted(claim),
-				"%s is resized while pods can be scheduled on it", m.name)
+			w.promise(m.node.Unschedulable || m.ledger.lifted, "%s is resized while pods can be scheduled on it", m.name)
 		}
 		w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is resized while a job of ours is pending", m.name)
 		w.tell(r.ID, "asks CloudStack for the offering %s on %s", w.offeringName(offering), m.name)
 		return nil
 	})
 }
-
-// lifted tells whether somebody else has uncordoned the claimed node, which is respected.
-func (l *ledger) lifted(c *rollout.Claim) bool { return c.Cordoned && !l.disturbed.IsZero() }
 
 func (w *World) offeringName(id string) string {
 	if id == w.Big.ID {
@@ -174,6 +181,7 @@ func (r *Run) judgeRestart(m *machine, invocation string) {
 	w, claim := r.w, m.claim()
 	r.fenced(m, "restarts kubelet")
 	r.others(m, "restarts kubelet on")
+	r.alone(m, "restarts kubelet on")
 	m.ledger.issued++
 	if m.node == nil {
 		return // it was deleted between the announcement and the restart
