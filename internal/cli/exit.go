@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -12,7 +13,7 @@ import (
 // The exit codes of trueup. docs/exit-codes.md has the same table, which a test holds; scripts depend on it.
 const (
 	ExitOK          = 0   // done, or nothing to do: every view agrees
-	ExitFailed      = 1   // something failed that has no code of its own
+	ExitFailed      = 1   // something failed that has no code of its own; where a rollout failed, it changed nothing
 	ExitUsage       = 2   // bad flags or input, or the question was not answered with "yes": nothing was changed
 	ExitDrift       = 3   // verify: views disagree, or a claim is left
 	ExitRefused     = 4   // refused before any change
@@ -70,6 +71,8 @@ func rolloutCode(report rollout.Report, err error) int {
 		return ExitOK
 	case errors.Is(err, rollout.ErrInterrupted), errors.Is(err, context.Canceled):
 		return ExitInterrupted
+	case errors.As(err, &fault) && fault.GivenBack && !anyDone(report):
+		return ExitFailed
 	case len(report.Effects) > 0:
 		return ExitPartly
 	case errors.Is(err, rollout.ErrHeld):
@@ -82,3 +85,8 @@ func rolloutCode(report rollout.Report, err error) int {
 
 // keptByAbort tells whether abort did not give a node back because a check failed.
 func keptByAbort(f *rollout.Fault) bool { return f.Move == rollout.MoveRelease && f.Cause == nil }
+
+// anyDone tells whether the rollout has finished at least one node.
+func anyDone(report rollout.Report) bool {
+	return slices.ContainsFunc(report.Nodes, func(n rollout.NodeReport) bool { return n.Outcome == rollout.OutcomeDone })
+}

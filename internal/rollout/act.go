@@ -61,6 +61,9 @@ func (w *walk) unfenced(ctx context.Context, step Step, err error) error {
 
 // judge says what the outcome of an action means for the walk: nil is "look again".
 func (w *walk) judge(ctx context.Context, step Step, sentence string, err error) error {
+	if err != nil && !errors.Is(err, ErrConflict) {
+		w.current = readings{} // whatever happened, look at all of it again
+	}
 	certain := errors.As(err, new(notDone))
 	unanswered := !certain && !errors.Is(err, ErrConflict) && (ctx.Err() != nil || transient(ctx, err))
 	if err == nil || (unanswered && !errors.Is(err, errMoot)) {
@@ -88,6 +91,7 @@ func (w *walk) judge(ctx context.Context, step Step, sentence string, err error)
 
 // lostRace answers a write that lost against another one: nothing was done, so look again, at once at first and then with pauses.
 func (w *walk) lostRace(ctx context.Context, step Step) error {
+	w.current.node = false
 	delete(w.tried, step.Action)
 	w.conflicts++
 	if w.conflicts <= quickConflicts {

@@ -15,7 +15,7 @@ func (w *walk) resize(ctx context.Context) error {
 	job, err := w.CloudStack.Resize(ctx, w.target.InstanceID, w.goal.Offering.ID, expires)
 	var refused *RefusedError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.Is(err, ErrDenied):
 		return w.refused(ctx, err)
 	case err != nil:
 		return err
@@ -34,13 +34,11 @@ func (w *walk) refused(ctx context.Context, refusal error) error {
 	if reading.Instance.AtOffering(w.goal.Offering) {
 		return errMoot
 	}
-	var refused *RefusedError
-	errors.As(refusal, &refused)
 	// Kept in the claim, the refusal tells the next look that nothing will come of the request. If it can't be kept, the fault ends the
 	// rollout here, and the next attempt waits until the request has expired.
 	if err := w.amendClaim(ctx, func(c *Claim) {
 		if c.Resize != nil {
-			c.Resize.Refused = refused.Error()
+			c.Resize.Refused = refusal.Error()
 		}
 	}); err != nil {
 		return refusal

@@ -11,11 +11,36 @@ import (
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
-// parts says which systems a look reads anew.
-type parts struct{ instance, guest, node bool }
+// readings names systems: those that a look reads, or those whose reading is current.
+type readings struct{ instance, guest, node bool }
 
-// everything is read before every effect.
-func everything() parts { return parts{instance: true, guest: true, node: true} }
+// everything must be current before every effect.
+func everything() readings { return readings{instance: true, guest: true, node: true} }
+
+// missing is what is not current.
+func (r readings) missing() readings {
+	return readings{instance: !r.instance, guest: !r.guest, node: !r.node}
+}
+
+// freshFor is how long a reading of the guest stays good for the next action, if the action before it can't have changed the guest.
+// What may change without us meanwhile is guarded where it matters: the restart compares the InvocationID, onlining can be repeated, and every
+// write to the Node is conditional on its resourceVersion.
+const freshFor = 5 * time.Second
+
+// outdate notes which readings an action has made old. CloudStack is always read again: its clock runs. The Node is current if the
+// action wrote it, because the reply to a patch is the Node.
+func (w *walk) outdate(a Action) {
+	w.current.instance = false
+	switch a {
+	case ActionResize, ActionOnline:
+		w.current.guest = false
+	case ActionRestart:
+		w.current.guest, w.current.node = false, false
+	}
+	if w.Clock.Now().Sub(w.probed) > freshFor {
+		w.current.guest = false
+	}
+}
 
 // transient tells whether the same read may succeed later. After an effect it means that the outcome is unknown.
 func transient(ctx context.Context, err error) bool {
@@ -23,21 +48,21 @@ func transient(ctx context.Context, err error) bool {
 }
 
 // partsOf is what can make a wait come true: polling the rest would only cost.
-func partsOf(s Step) parts {
+func partsOf(s Step) readings {
 	switch {
 	case s.Look:
 		return everything()
 	case s.Move == MoveResize:
-		return parts{instance: true}
+		return readings{instance: true}
 	case s.Move == MoveOnline:
-		return parts{guest: true}
+		return readings{guest: true}
 	default:
-		return parts{guest: true, node: true}
+		return readings{guest: true, node: true}
 	}
 }
 
 // look reads the named parts, all at once, and repeats while something is unreachable, within the access bound.
-func (w *walk) look(ctx context.Context, p parts) error {
+func (w *walk) look(ctx context.Context, p readings) error {
 	began := w.Clock.Now()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		err := w.read(ctx, p)
@@ -61,7 +86,7 @@ func (w *walk) look(ctx context.Context, p parts) error {
 
 // read reads the named parts once, within one effect's bound. The Node comes last: a guest takes a second under load, a kubelet
 // bumps the Node's resourceVersion every few seconds, and a patch that is conditional on an old one is a lost race.
-func (w *walk) read(ctx context.Context, p parts) error {
+func (w *walk) read(ctx context.Context, p readings) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Limits.Effect)
 	defer cancel()
 	w.seen.Target = w.target
@@ -123,7 +148,7 @@ func (w *walk) readNode(ctx context.Context) error {
 func (w *walk) readGuest(ctx context.Context) error {
 	seen, err := w.probe(ctx)
 	if err == nil {
-		w.seen.Guest = seen
+		w.seen.Guest, w.current.guest, w.probed = seen, true, w.Clock.Now()
 	}
 	return err
 }
@@ -134,7 +159,11 @@ func (w *walk) readInstance(ctx context.Context) error {
 		return err
 	}
 	w.seen.Instance, w.seen.ServerTime = r.Instance, r.ServerTime
-	return w.readJob(ctx, r.PendingJobID)
+	if err := w.readJob(ctx, r.PendingJobID); err != nil {
+		return err
+	}
+	w.current.instance = true
+	return nil
 }
 
 // at says which system an error came from.
@@ -167,7 +196,7 @@ func (w *walk) took(n capacity.Node) error {
 	if err != nil {
 		return fmt.Errorf("node %s: annotation %s: %w", n.Name, ClaimAnnotation, err)
 	}
-	w.seen.Node, w.claim = n, claim
+	w.seen.Node, w.claim, w.current.node = n, claim, true
 	if claim != nil {
 		w.node.Claim = claim
 	}

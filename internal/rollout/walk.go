@@ -30,6 +30,8 @@ type walk struct {
 	tried     map[Action]bool // what was done since the last pause: no action is repeated without one
 	pause     time.Duration   // the last pause between two looks of this wait
 	looked    time.Time       // when the last look ended
+	current   readings        // which parts of seen were read since the last wait, and can't have been changed by an action since
+	probed    time.Time       // when the guest was last read
 }
 
 // run observes, decides and acts until Next says that the node is done, or until it can't go on.
@@ -67,8 +69,8 @@ func (w *walk) steps(ctx context.Context) error {
 			return err
 		}
 		step := Next(w.goal, w.tenure, w.claim, w.seen)
-		if step.Kind != KindWait && parts != everything() {
-			parts = everything() // never act, and never end, on a reading of which a part is old
+		if missing := w.current.missing(); step.Kind != KindWait && missing != (readings{}) {
+			parts = missing // never act, and never end, on a reading of which a part is old
 			continue
 		}
 		var err error
@@ -78,9 +80,15 @@ func (w *walk) steps(ctx context.Context) error {
 		case KindStop:
 			return w.fail(ctx, step.Fault)
 		case KindAct:
-			parts, err = everything(), w.act(ctx, step)
+			err = w.act(ctx, step)
+			w.outdate(step.Action)
+			parts = w.current.missing()
+			if step.Move == MoveResize {
+				parts = partsOf(step) // the guest is read once CloudStack says that it has grown
+			}
 		case KindWait:
 			parts, err = partsOf(step), w.wait(ctx, step)
+			w.current = readings{}
 		}
 		if err != nil {
 			return err
