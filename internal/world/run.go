@@ -11,7 +11,7 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// Run is one start of the program, with its own way to everything outside. Set the exported fields before Walk.
+// Run is one start of the program, with its own way to everything outside. Set the exported fields before Perform.
 type Run struct {
 	w *World
 	// ID is the run's id and the holder's identity on the Lease.
@@ -72,18 +72,27 @@ func (e *RefusedError) Error() string {
 
 // Scale plans for the roles and walks, as `trueup scale` does. A rollout with the same goals that is open is gone on with.
 func (r *Run) Scale(ctx context.Context, goals map[rollout.Role]rollout.Goal) (rollout.Report, error) {
-	plan := rollout.NewPlan(r.w.ClusterID, ClusterName, goals, r.w.Members())
-	return r.Walk(ctx, plan, "scale", r.continues(plan))
+	return r.Perform(ctx, r.w.PlanScale(goals), "scale")
 }
 
-// Resume plans for what hangs on the Lease and walks, as `trueup resume` does. Without an open rollout a claim alone is enough to go on.
+// Resume plans for what hangs on the Lease and walks, as `trueup resume` does.
 func (r *Run) Resume(ctx context.Context) (rollout.Report, error) {
-	goals, open := map[string]rollout.Goal{}, r.w.Open()
+	return r.Perform(ctx, r.w.PlanResume(), "resume")
+}
+
+// PlanScale is the plan that takes the roles to their goals.
+func (w *World) PlanScale(goals map[rollout.Role]rollout.Goal) rollout.Plan {
+	return rollout.NewPlan(w.ClusterID, ClusterName, goals, w.Members())
+}
+
+// PlanResume is the plan that finishes what hangs on the Lease. Without an open rollout a claim alone is enough to go on.
+func (w *World) PlanResume() rollout.Plan {
+	goals, open := map[string]rollout.Goal{}, w.Open()
 	if open != nil {
 		goals = open.Goals
 	}
 	var members []rollout.Member
-	for _, m := range r.w.Members() {
+	for _, m := range w.Members() {
 		if g, ok := goals[m.Seen.Target.InstanceID]; ok {
 			m.Goal = &g
 		} else if m.Claim != nil {
@@ -92,8 +101,7 @@ func (r *Run) Resume(ctx context.Context) (rollout.Report, error) {
 		}
 		members = append(members, m)
 	}
-	plan := rollout.NewPlan(r.w.ClusterID, ClusterName, nil, members)
-	return r.Walk(ctx, plan, "resume", r.continues(plan))
+	return rollout.NewPlan(w.ClusterID, ClusterName, nil, members)
 }
 
 // continues is the run of the open rollout, if all of its goals are the plan's, else "": then the Lease refuses.
@@ -117,8 +125,8 @@ func (r *Run) continues(p rollout.Plan) string {
 // mostTime bounds a walk: every wait has a bound of its own, and a node has few of them.
 const mostTime = 90 * time.Minute
 
-// Walk performs the plan through the world's ports. A walk that does not end is a broken promise.
-func (r *Run) Walk(ctx context.Context, plan rollout.Plan, command, continues string) (rollout.Report, error) {
+// Perform walks the plan through the world's ports, unless it is refused. A walk that does not end is a broken promise.
+func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (rollout.Report, error) {
 	if len(plan.Refused()) > 0 {
 		err := &RefusedError{plan}
 		r.w.ended(r, err)
@@ -134,7 +142,7 @@ func (r *Run) Walk(ctx context.Context, plan rollout.Plan, command, continues st
 		r.die()
 	})
 	defer endless.Stop()
-	report, err := r.runner(command, continues).Walk(ctx, plan)
+	report, err := r.runner(command, r.continues(plan)).Walk(ctx, plan)
 	r.w.ended(r, err)
 	return report, err
 }

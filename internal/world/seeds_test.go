@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,6 +72,13 @@ const mostRuns = 6
 func playSeed(t *testing.T, seed uint64) (broken []string, story string) {
 	s := newScenario(seed)
 	w := New(s.config)
+	defer func() {
+		if p := recover(); p != nil { // the engine's: it must be told with its seed
+			w.Close()
+			time.Sleep(3 * time.Minute)
+			broken, story = []string{fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}, w.Story()
+		}
+	}()
 	s.begin(w)
 	for i := range s.runs {
 		s.trouble(t.Context(), w, i)
