@@ -46,6 +46,9 @@ func (w *walk) patchNode(ctx context.Context, patch NodePatch) error {
 // the claim on it is still ours.
 func (w *walk) amendClaim(ctx context.Context, change func(*Claim)) error {
 	for range mostConflicts {
+		if w.claim == nil || w.claim.Tenure() != w.tenure {
+			return ErrLost // the last look at the Node showed that it is not ours any more
+		}
 		claim := *w.claim
 		change(&claim)
 		err := w.writeClaim(ctx, &claim, NodePatch{})
@@ -58,9 +61,6 @@ func (w *walk) amendClaim(ctx context.Context, change func(*Claim)) error {
 		}
 		if err := w.took(n); err != nil {
 			return err
-		}
-		if w.claim == nil || w.claim.Tenure() != w.tenure {
-			return ErrLost
 		}
 	}
 	return ErrConflict
