@@ -93,7 +93,7 @@ func (r *Run) call(ctx context.Context, c Call, effect func(context.Context) err
 		return err
 	}
 	if u != nil && !u.Late {
-		if err := r.suffer(ctx, u); err != nil {
+		if err := r.suffer(ctx, c, u); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (r *Run) call(ctx context.Context, c Call, effect func(context.Context) err
 		return e
 	}
 	if u != nil && u.Late {
-		if e := r.suffer(ctx, u); e != nil {
+		if e := r.suffer(ctx, c, u); e != nil {
 			return e
 		}
 	}
@@ -163,38 +163,44 @@ func (r *Run) die() {
 	r.kill()
 }
 
-// travel lets d pass, and all of a sleep of the program's machine.
+// travel lets d pass. A program that is stopped goes on only after that, whatever has become of its deadlines.
 func (r *Run) travel(ctx context.Context, d time.Duration) error {
-	for d > 0 {
-		select {
-		case <-r.w.clock.After(d):
-		case <-ctx.Done():
-		}
+	select {
+	case <-r.w.clock.After(d):
+	case <-ctx.Done():
+	}
+	for {
 		r.w.mu.Lock()
-		dead := r.dead
-		d = r.asleep.Sub(r.w.clock.Now())
+		dead, left := r.dead, r.stopped.Sub(r.w.clock.Now())
 		r.w.mu.Unlock()
-		if dead {
+		switch {
+		case dead:
 			return errKilled
-		}
-		if ctx.Err() != nil {
+		case left <= 0:
 			return ctx.Err()
 		}
+		<-r.w.clock.After(left)
 	}
-	return nil
 }
 
-func (r *Run) suffer(ctx context.Context, u *Upset) error {
-	if u.Hang {
-		<-ctx.Done()
-		return ctx.Err()
-	}
+// suffer lets the call go wrong as the upset says.
+func (r *Run) suffer(ctx context.Context, c Call, u *Upset) error {
 	if u.Slow > 0 {
 		if err := r.travel(ctx, u.Slow); err != nil {
 			return err
 		}
 	}
-	return u.Err
+	err := u.Err
+	if u.Hang {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	if err != nil {
+		r.w.mu.Lock()
+		r.w.tell(r.ID, "%s %s: %v", map[bool]string{true: "gets no reply from", false: "does not get through to"}[u.Late], c, err)
+		r.w.mu.Unlock()
+	}
+	return err
 }
 
 // Errors that upsets may give, as the ports give them.

@@ -73,7 +73,9 @@ func (m *machine) startKubelet(automatic bool) {
 	m.giveUpLater()
 	life := m.kubelet.life
 	if m.kubelet.breaks || m.cfg.StaticPolicy && m.kubelet.found != m.kubelet.checkpoint {
-		m.w.tell(m.name, "kubelet starts and exits: it can't start its container manager")
+		if restarts == 0 {
+			m.w.tell(m.name, "kubelet starts and exits again and again: it can't start its container manager")
+		}
 		m.w.after(crashAfter, func() { m.crash(life) })
 		return
 	}

@@ -103,7 +103,7 @@ func (r *Run) renewLater(t rollout.Tenure) {
 		if r.dead || r.tenure != t || !r.w.holds(t) {
 			return
 		}
-		if r.w.apiUp() == nil && !r.w.clock.Now().Before(r.asleep) {
+		if r.w.apiUp() == nil && !r.w.clock.Now().Before(r.stopped) {
 			r.renew()
 		}
 		r.renewLater(t)

@@ -122,6 +122,7 @@ func (m *machine) boot() {
 	if m.boots > 1 {
 		m.stopProcess()
 		boot := m.boots
+		m.sshDown = m.w.clock.Now().Add(m.w.jitter(m.w.pace.Boot/2, "sshd", m.name, boot))
 		m.w.after(m.w.jitter(m.w.pace.Boot, "boot", m.name, boot), func() {
 			if m.on && m.boots == boot {
 				m.startKubelet(false)

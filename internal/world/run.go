@@ -26,11 +26,11 @@ type Run struct {
 	// Boundaries are those that the run has come by.
 	Boundaries []Boundary
 
-	client *cloudstack.Client
-	calls  map[string]int
-	dead   bool
-	kill   context.CancelFunc
-	asleep time.Time // until when the program's machine sleeps
+	client  *cloudstack.Client
+	calls   map[string]int
+	dead    bool
+	kill    context.CancelFunc
+	stopped time.Time // until when the program is stopped
 
 	tenure  rollout.Tenure
 	renewed time.Time            // when the Lease was last renewed by this run
@@ -149,7 +149,7 @@ func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (r
 
 func (r *Run) runner(command, continues string) *rollout.Runner {
 	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Health: healthPort{r, health{r}},
-		Clock: r.w.clock, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
+		Clock: runClock{r}, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
 		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
 }
 
@@ -167,12 +167,40 @@ func (r *Run) Abort(ctx context.Context, force bool) (rollout.Report, error) {
 	return report, err
 }
 
-// SleepFor lets the machine that the program runs on sleep: nothing of it happens meanwhile.
-func (r *Run) SleepFor(d time.Duration) {
+// StopFor stops the program for a while, as SIGSTOP or a paused machine does: nothing of it happens meanwhile, and all of its timers
+// are overdue then.
+func (r *Run) StopFor(d time.Duration) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.w.tell(r.ID, "its machine sleeps for %s", d)
-	r.asleep = r.w.clock.Now().Add(d)
+	r.w.tell(r.ID, "is stopped for %s", d)
+	r.stopped = r.w.clock.Now().Add(d)
+}
+
+// runClock is the clock of one program: its timers don't fire while it is stopped.
+type runClock struct{ run *Run }
+
+// Now implements rollout.Clock.
+func (c runClock) Now() time.Time { return c.run.w.clock.Now() }
+
+// After implements rollout.Clock.
+func (c runClock) After(d time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	c.fire(d, fired)
+	return fired
+}
+
+func (c runClock) fire(d time.Duration, fired chan<- time.Time) {
+	w := c.run.w
+	w.clock.AfterFunc(d, func() {
+		w.mu.Lock()
+		left := c.run.stopped.Sub(w.clock.Now())
+		w.mu.Unlock()
+		if left > 0 {
+			c.fire(left, fired)
+			return
+		}
+		fired <- w.clock.Now()
+	})
 }
 
 // ended notes how a run ended.

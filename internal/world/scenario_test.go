@@ -30,8 +30,8 @@ type event struct {
 type troubled struct {
 	killAt int
 	stopAt time.Duration // 0: never
-	sleep  time.Duration // of the machine that it runs on; 0: never
-	after  time.Duration // when it falls asleep
+	pause  time.Duration // for which it is stopped; 0: never
+	after  time.Duration // when it is stopped
 	second bool          // another run is started beside it
 	resume bool
 }
@@ -78,7 +78,7 @@ func randomRun(r *rand.Rand) troubled {
 	case 2:
 		t.stopAt = time.Duration(1 + r.Int64N(int64(40*time.Second)))
 	case 3:
-		t.after, t.sleep = time.Duration(1+r.Int64N(int64(30*time.Second))), pick(r, 15*time.Second, 50*time.Second, 5*time.Minute)
+		t.after, t.pause = time.Duration(1+r.Int64N(int64(30*time.Second))), pick(r, 15*time.Second, 50*time.Second, 5*time.Minute)
 	}
 	return t
 }
@@ -185,8 +185,8 @@ func (s *scenario) trouble(ctx context.Context, w *World, i int) {
 		r.Stop = stop
 		w.At(t.stopAt, func(*World) { close(stop) })
 	}
-	if t.sleep > 0 {
-		w.At(t.after, func(*World) { r.SleepFor(t.sleep) })
+	if t.pause > 0 {
+		w.At(t.after, func(*World) { r.StopFor(t.pause) })
 	}
 	ended := make(chan struct{})
 	if t.second {
