@@ -207,7 +207,11 @@ func (w *walk) took(n capacity.Node) error {
 // else one that the account's list of jobs shows. A claim without a resize intent has none of its own.
 func (w *walk) readJob(ctx context.Context, pending string) error {
 	w.seen.Job = nil
-	if w.seen.Instance.AtOffering(w.goal.Offering) {
+	goal := w.goal.Offering
+	if w.claim != nil {
+		goal = w.claim.Goal // abort has no goal of its own
+	}
+	if w.seen.Instance.AtOffering(goal) {
 		return nil
 	}
 	var job Job
