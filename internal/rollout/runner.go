@@ -206,6 +206,26 @@ func recoverCommand(t Target, g Goal) string {
 	return fmt.Sprintf("trueup scale %s --%s %s", word(cmp.Or(t.ClusterName, t.ClusterID)), t.Role, word(cmp.Or(g.Offering.Name, g.Offering.ID)))
 }
 
+// goOn is the command that goes on with a rollout: all of its goals, since the Lease refuses a rollout with others; where nodes of one role have
+// goals of their own, only the Lease knows them.
+func goOn(nodes []NodeReport, cluster string) string {
+	goals := map[Role]string{}
+	for _, n := range nodes {
+		goal := cmp.Or(n.Goal.Offering.Name, n.Goal.Offering.ID)
+		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal {
+			return "trueup resume " + word(cluster)
+		}
+		goals[n.Target.Role] = goal
+	}
+	command := "trueup scale " + word(cluster)
+	for _, role := range []Role{RoleWorker, RoleControl, RoleEtcd} {
+		if goal, has := goals[role]; has {
+			command += " --" + string(role) + " " + word(goal)
+		}
+	}
+	return command
+}
+
 // word quotes a name for the shell, if it needs that.
 func word(s string) string {
 	plain := func(r rune) bool {

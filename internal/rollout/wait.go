@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,11 @@ func (w *walk) wait(ctx context.Context, step Step) error {
 
 // interrupted says where the walk stopped because it was asked to, and how to go on.
 func (w *walk) interrupted(where string) error {
-	return fmt.Errorf("%s, node %s: %w, %s; to go on: %s", w.target.ClusterName, w.target.Name, ErrInterrupted, where, recoverCommand(w.target, w.goal))
+	return fmt.Errorf("%s, node %s: %w, %s; to go on: %s", w.target.ClusterName, w.target.Name, ErrInterrupted, where, w.goOn())
+}
+
+func (w *walk) goOn() string {
+	return goOn(w.report.Nodes, cmp.Or(w.target.ClusterName, w.target.ClusterID))
 }
 
 // rest returns after d, or before on a wake-up, but never so early that two looks follow each other without a pause. When it was
@@ -181,7 +186,7 @@ func (w *walk) complete(f *Fault) *Fault {
 		f.Since = w.Clock.Now()
 	}
 	if f.Recover == "" {
-		f.Recover = recoverCommand(w.target, w.goal)
+		f.Recover = w.goOn()
 	}
 	return f
 }

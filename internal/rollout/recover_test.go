@@ -1,0 +1,38 @@
+package rollout
+
+import (
+	"testing"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// The command that a fault prints must be one that the Lease lets go on: with all goals of the rollout, not with that of the node alone.
+func TestGoOn(t *testing.T) {
+	node := func(role Role, offering string) NodeReport {
+		return NodeReport{Target: Target{Role: role}, Goal: Goal{Offering: capacity.Offering{ID: "id-" + offering, Name: offering}}}
+	}
+	rows := []struct {
+		name  string
+		nodes []NodeReport
+		want  string
+	}{
+		{"one role", []NodeReport{node(RoleWorker, "big"), node(RoleWorker, "big")}, "trueup scale prod --worker big"},
+		{"two roles", []NodeReport{node(RoleControl, "big"), node(RoleWorker, "very big")}, "trueup scale prod --worker 'very big' --control big"},
+		{"goals by node", []NodeReport{node(RoleWorker, "big"), node(RoleWorker, "small")}, "trueup resume prod"},
+		{"no goal", []NodeReport{{Target: Target{Role: RoleWorker}}}, "trueup resume prod"},
+	}
+	for _, r := range rows {
+		if got := goOn(r.nodes, "prod"); got != r.want {
+			t.Errorf("%s: %s", r.name, got)
+		}
+	}
+}
+
+func TestFaultNamesAllGoals(t *testing.T) {
+	simulate(t, two, func(t *testing.T, tr *trial) {
+		tr.machine("w1").crashes = true
+		if f, _ := tr.fault(t); f.Recover != "trueup scale prod --worker big --control big" {
+			t.Errorf("%s", f.Recover)
+		}
+	})
+}
