@@ -26,9 +26,22 @@ test: deps kubernetes vet unit integration lint ## everything that must pass bef
 unit: kubernetes ## the main module's tests: rules, simulated nodes, a real API server, a real OpenSSH server
 	go test -count=1 -timeout 20m ./...
 
+.PHONY: sim
+SEEDS ?= 20000
+sim: ## play SEEDS seeds of faults and third parties in the simulated world
+	go test ./internal/world -count=1 -timeout 0 -run 'TestSeeds$$' -seeds $(SEEDS) -v
+
+.PHONY: tour
+tour: ## a simulated rollout before your eyes, without any set-up
+	go run ./cmd/tour
+
 .PHONY: race
 race: kubernetes ## the same with the race detector
 	go test -race -count=1 -timeout 40m ./...
+
+.PHONY: mutants
+mutants: kubernetes ## test the tests: break the engine in one small place at a time; each time a test must fail (half an hour)
+	go run ./internal/mutants $(ARGS)
 
 .PHONY: integration
 integration: deps image ## the lab's tests: real guests, real kubelets, the real binary; one package after the other, for two cores

@@ -130,7 +130,7 @@ func (r *Run) judgeCordon(m *machine, before, after *rollout.Claim, value bool) 
 func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 	w := r.w
 	w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is released while a job of ours is pending", m.name)
-	kept := m.finished(before.Goal) || m.asBefore(before.Before)
+	kept := m.finished(before.Goal) || m.asBefore(before.Before) || r.forced || r.aborts && m.finished(w.present(m.id))
 	w.promise(kept || !m.unchangedSince(r), "%s is released, and is neither finished nor as before: %s, %s", m.name, m.hardware(), m.nodeState())
 }
 

@@ -26,11 +26,12 @@ type Run struct {
 	// Boundaries are those that the run has come by.
 	Boundaries []Boundary
 
-	client  *cloudstack.Client
-	calls   map[string]int
-	dead    bool
-	kill    context.CancelFunc
-	stopped time.Time // until when the program is stopped
+	client         *cloudstack.Client
+	calls          map[string]int
+	dead           bool
+	kill           context.CancelFunc
+	aborts, forced bool      // it gives up what is held, whatever its state if forced
+	stopped        time.Time // until when the program is stopped
 
 	tenure  rollout.Tenure
 	renewed time.Time            // when the Lease was last renewed by this run
@@ -157,7 +158,7 @@ func (r *Run) runner(command, continues string) *rollout.Runner {
 func (r *Run) Abort(ctx context.Context, force bool) (rollout.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.kill = cancel
+	r.kill, r.aborts, r.forced = cancel, true, force
 	continues := ""
 	if open := r.w.Open(); open != nil {
 		continues = open.Run

@@ -281,6 +281,12 @@ func (w *World) instance(id string) (capacity.Instance, bool) {
 	return i, ok
 }
 
+// present is the offering that the instance has.
+func (w *World) present(instance string) capacity.Offering {
+	i, _ := w.instance(instance)
+	return i.Present()
+}
+
 // Open is the rollout that hangs on the Lease, nil if none does.
 func (w *World) Open() *rollout.LeaseState {
 	w.mu.Lock()

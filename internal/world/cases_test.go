@@ -1,0 +1,114 @@
+package world
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
+)
+
+// What seeds have found, as cases that stay. A seed's number means another scenario as soon as the scenarios change.
+
+// Seed 2362: the Node was deleted and made anew, without the claim, while CloudStack could not be read: the look that follows the fault
+// found no claim, and the engine paniced.
+func TestNodeIsMadeAnewWhileItCanNotBeRead(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.Script(Upset{Call: "CloudStack.Instance", Skip: 1, Times: -1, Hang: true})
+		w.At(2*time.Second, func(w *World) { w.DeleteNode("w1"); w.RestartKubelet("w1") })
+		r := w.Run()
+		r.Limits.Access = 10 * time.Second
+		var f *rollout.Fault
+		if _, err := r.Scale(t.Context(), w.grow()); !errors.As(err, &f) || f.Layer != capacity.LayerAccess {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A rollout that nothing can finish ends, and says why: kubelet's static CPU manager refuses a grown machine, so the node is not begun on.
+func TestStaticPolicyIsRefused(t *testing.T) {
+	cfg := cluster("w1")
+	cfg.Nodes[0].StaticPolicy = true
+	simulate(t, cfg, func(t *testing.T, w *World) {
+		before := w.State()
+		var refused *RefusedError
+		if err := scale(t.Context(), w, w.Run()); !errors.As(err, &refused) || w.State() != before {
+			t.Errorf("%v\n%s", err, w.State())
+		}
+	})
+}
+
+// Two runs at one time: the second is told who is at work, and does nothing.
+func TestSecondRunIsRefused(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		done := make(chan error, 1)
+		w.At(3*time.Second, func(w *World) { done <- scale(t.Context(), w, w.Run()) })
+		if err := scale(t.Context(), w, w.Run()); err != nil {
+			t.Error(err)
+		}
+		var held *rollout.HeldError
+		if err := <-done; !errors.As(err, &held) || held.Holder != "run-1" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Another goal while a rollout is open is refused.
+func TestAnotherGoalIsRefused(t *testing.T) {
+	simulate(t, cluster("c1", "w1"), func(t *testing.T, w *World) {
+		w.BreakKubelet("w1", true)
+		if err := scale(t.Context(), w, w.Run()); err == nil {
+			t.Fatal("kubelet came back")
+		}
+		before := w.State()
+		var open *rollout.OpenError
+		_, err := w.Run().Scale(t.Context(), map[rollout.Role]rollout.Goal{rollout.RoleWorker: Goal(w.Big)})
+		if !errors.As(err, &open) || w.State() != before {
+			t.Errorf("%v\n%s", err, w.State())
+		}
+	})
+}
+
+// A control-plane node is not touched while another one is not Ready, however long that takes; then it is.
+func TestControlPlaneWaitsForItsPeers(t *testing.T) {
+	simulate(t, cluster("c1", "c2", "c3"), func(t *testing.T, w *World) {
+		w.At(5*time.Second, func(w *World) { w.StopVM("c3") })
+		if err := scale(t.Context(), w, w.Run()); err == nil {
+			t.Error("finished without c3")
+		}
+		w.mend()
+		if err := scale(t.Context(), w, w.Run()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Abort gives back what is healthy, and ends the rollout. What is not healthy stays cordoned, unless that is forced.
+func TestAbort(t *testing.T) {
+	asked, restarted := boundary(t, "CloudStack.Resize w1", After), boundary(t, "Guest.RestartKubelet w1", After)
+	for _, c := range []struct {
+		name   string
+		killAt int
+		force  bool
+		gives  bool
+	}{
+		{"hardware plugged, nothing brought up", asked, false, false},
+		{"the same, forced", asked, true, true},
+		{"kubelet restarted", restarted, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+				r := w.Run()
+				r.KillAt = c.killAt
+				_ = scale(t.Context(), w, r) // a killed program says nothing
+				w.Sleep(2 * time.Minute)
+				_, err := w.Run().Abort(t.Context(), c.force)
+				n := w.machines[0].node
+				if given := n.Claim == "" && !n.Unschedulable && w.Open() == nil; given != c.gives || (err == nil) != c.gives {
+					t.Errorf("%v\n%s", err, w.State())
+				}
+			})
+		})
+	}
+}
