@@ -23,7 +23,7 @@ type Arithmetic struct {
 func Explain(capacity, allocatable Resources) Arithmetic {
 	huge := hugePages(capacity)
 	return Arithmetic{
-		CPUReserved:    milli(capacity, "cpu") - milli(allocatable, "cpu"),
+		CPUReserved:    milliCPU(capacity) - milliCPU(allocatable),
 		MemoryReserved: bytes(capacity, "memory") - huge - bytes(allocatable, "memory"),
 		HugePages:      huge,
 	}
@@ -117,7 +117,7 @@ func grew(before, after Resources, name string) bool {
 }
 
 func sizes(r Resources) string {
-	return fmt.Sprintf("%s CPU / %d MiB", cores(milli(r, "cpu")), bytes(r, "memory")/MiB)
+	return fmt.Sprintf("%s CPU / %d MiB", cores(milliCPU(r)), bytes(r, "memory")/MiB)
 }
 
 // Whole returns a Resources with CPU in whole cores and memory in bytes.

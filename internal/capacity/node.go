@@ -61,7 +61,7 @@ type Mark struct {
 func (m Mark) String() string { return fmt.Sprintf("%s (%s)", m.Key, m.Tool) }
 
 // CPUs is capacity.cpu in millicores; 0 where the Node has none yet.
-func (n Node) CPUs() int64 { return milli(n.Capacity, "cpu") }
+func (n Node) CPUs() int64 { return milliCPU(n.Capacity) }
 
 // Memory is capacity.memory in bytes; 0 where the Node has none yet.
 func (n Node) Memory() int64 { return bytes(n.Capacity, "memory") }
@@ -73,11 +73,11 @@ func (n Node) Size() string {
 
 // AllocatableSize prints the Node's allocatable CPU and memory.
 func (n Node) AllocatableSize() string {
-	return fmt.Sprintf("%s CPU / %d MiB", cores(milli(n.Allocatable, "cpu")), bytes(n.Allocatable, "memory")/MiB)
+	return fmt.Sprintf("%s CPU / %d MiB", cores(milliCPU(n.Allocatable)), bytes(n.Allocatable, "memory")/MiB)
 }
 
-func milli(r Resources, name string) int64 {
-	q := r[name]
+func milliCPU(r Resources) int64 {
+	q := r["cpu"]
 	return q.MilliValue()
 }
 
