@@ -55,11 +55,9 @@ type Entry struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Node is what became of one node, with the evidence.
+// Node is what became of one node, with the evidence: readings before and after, durations, job id, boot id, InvocationIDs.
 type Node struct {
 	rollout.NodeReport
-	// After is the last observation: readings of every view.
-	After *rollout.Observation `json:"after,omitempty"`
 }
 
 // File is a history file.
@@ -138,7 +136,7 @@ func (f File) Read() (entries []Entry, unreadable int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("history: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing was written
 	return decode(file)
 }
 

@@ -8,37 +8,37 @@ import (
 
 // Observation is one look at a node in every system. Next decides on nothing else.
 type Observation struct {
-	Target   Target
-	Instance capacity.Instance
+	Target   Target            `json:"target"`
+	Instance capacity.Instance `json:"instance"`
 	// ServerTime is CloudStack's own clock at the reading of Instance (the HTTP Date header, whole seconds).
-	ServerTime time.Time
+	ServerTime time.Time `json:"serverTime"`
 	// Job is the resize job that the claim names or, without such a name, one found for this instance. Nil if there is none.
-	Job   *Job
-	Guest capacity.Guest
-	Node  capacity.Node
+	Job   *Job           `json:"job,omitempty"`
+	Guest capacity.Guest `json:"guest"`
+	Node  capacity.Node  `json:"node"`
 	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.
-	Peers []Peer
+	Peers []Peer `json:"peers,omitempty"`
 	// ControlPlane is what the API server says of its own health, for a control-plane node; empty if it is well.
-	ControlPlane string
+	ControlPlane string `json:"controlPlane,omitempty"`
 }
 
 // Peer is another node of the same role, on which the cluster relies meanwhile.
 type Peer struct {
-	Name  string
-	Ready capacity.Condition
+	Name  string             `json:"name"`
+	Ready capacity.Condition `json:"ready"`
 }
 
 // Job is a CloudStack async job.
 type Job struct {
-	ID     string
-	Status JobStatus
+	ID     string    `json:"id"`
+	Status JobStatus `json:"status"`
 	// Created is when CloudStack made the job, by its own clock, in whole seconds.
-	Created time.Time
+	Created time.Time `json:"created"`
 	// Code and Text are CloudStack's error code and text of a failed job.
-	Code int
-	Text string
+	Code int    `json:"code,omitempty"`
+	Text string `json:"text,omitempty"`
 	// Cancelled means that CloudStack gave the job up without knowing what had become of it: its management server was restarted.
-	Cancelled bool
+	Cancelled bool `json:"cancelled,omitempty"`
 }
 
 // JobStatus is the state of an async job.
