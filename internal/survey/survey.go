@@ -5,6 +5,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,10 +71,10 @@ func (p Problem) Error() string {
 func (p Problem) Unwrap() error { return p.Err }
 
 // Agrees reports whether every view of the node was read and none lags.
-func (n Node) Agrees() bool { return len(n.Drifts) == 0 && len(n.Problems) == 0 }
+func (n *Node) Agrees() bool { return len(n.Drifts) == 0 && len(n.Problems) == 0 }
 
 // Observation returns the reading in the form in which the planner wants it.
-func (n Node) Observation() rollout.Observation {
+func (n *Node) Observation() rollout.Observation {
 	o := rollout.Observation{Target: n.Target, Instance: n.Views.Instance}
 	if n.Views.Guest != nil {
 		o.Guest = *n.Views.Guest
@@ -136,12 +137,7 @@ func (n *Node) readGuest(ctx context.Context, guests rollout.Guests) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
 	defer cancel()
-	guest, err := guests.Guest(ctx, n.Target)
-	if err != nil {
-		n.problem(capacity.ViewGuest, err)
-		return
-	}
-	reading, err := guest.Probe(ctx)
+	reading, err := probe(ctx, guests, n.Target)
 	if err != nil {
 		n.problem(capacity.ViewGuest, err)
 		return
@@ -152,6 +148,19 @@ func (n *Node) readGuest(ctx context.Context, guests rollout.Guests) {
 		return
 	}
 	n.Views.Guest = &reading
+}
+
+// probe reads the guest. What takes longer than ctx allows is unreachable.
+func probe(ctx context.Context, guests rollout.Guests, t rollout.Target) (capacity.Guest, error) {
+	guest, err := guests.Guest(ctx, t)
+	if err != nil {
+		return capacity.Guest{}, err
+	}
+	reading, err := guest.Probe(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rollout.ErrUnreachable) {
+		err = fmt.Errorf("%w: no answer within %s", rollout.ErrUnreachable, guestTimeout)
+	}
+	return reading, err
 }
 
 // takeNode finds the Kubernetes Node of this machine in the list: by name, as CKS names it, and only if it says that it is this machine.
