@@ -67,7 +67,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go a.watchInterrupts(ctx, cancel)
-	root := a.root()
+	root := a.root() //nolint:contextcheck // commands get theirs from cobra
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -135,8 +135,7 @@ func wrapArgs(c *cobra.Command) {
 func (a *app) printError(err error) {
 	for _, e := range joined(err) {
 		fmt.Fprintf(a.Err, "trueup: %s\n", oneLine(e.Error()))
-		var fault *rollout.Fault
-		if errors.As(e, &fault) {
+		if fault, is := errors.AsType[*rollout.Fault](e); is {
 			printFault(a.Err, fault)
 		}
 	}
@@ -156,8 +155,7 @@ func printFault(w io.Writer, f *rollout.Fault) {
 
 // joined takes apart what errors.Join made of several nodes' errors, so that each is told on its own.
 func joined(err error) []error {
-	var coded *exitError
-	if errors.As(err, &coded) {
+	if coded, is := errors.AsType[*exitError](err); is {
 		err = coded.err
 	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {

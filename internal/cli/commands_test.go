@@ -56,11 +56,9 @@ func helps(t *testing.T) (texts []string) {
 func TestCommandReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Commands\n\nWritten by `go test ./internal/cli -update` from the program itself; a test holds it equal.\nThe exit codes are in [exit-codes.md](exit-codes.md).\n")
-	general, own := general(helpOf(t)), ""
-	fmt.Fprintf(&b, "\n## trueup\n\n```\n%s```\n", general)
+	fmt.Fprintf(&b, "\n## trueup\n\n```\n%s```\n", general(helpOf(t)))
 	for _, c := range commands() {
-		own = withoutGlobal(helpOf(t, c.Name()))
-		fmt.Fprintf(&b, "\n## trueup %s\n\n```\n%s```\n", c.Name(), own)
+		fmt.Fprintf(&b, "\n## trueup %s\n\n```\n%s```\n", c.Name(), withoutGlobal(helpOf(t, c.Name())))
 	}
 	b.WriteString("\n`trueup completion bash|zsh|fish|powershell` prints a completion script for that shell.\n")
 	goldenFile(t, filepath.Join(docs, "commands.md"), b.String())

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
@@ -21,6 +22,9 @@ func (a *app) printFindings(doc statusDocument) {
 	for _, n := range doc.Nodes {
 		a.printNodeFindings(n)
 	}
+	if doc.Rollout == nil && lagging(doc) {
+		a.paragraph("`trueup reconcile %s` brings guests and Nodes up to their instances.", doc.Name)
+	}
 	for _, l := range lags {
 		a.paragraph("%s", l)
 	}
@@ -33,7 +37,8 @@ func (a *app) printNodeFindings(n nodeDocument) {
 		}
 	}
 	for _, p := range n.Problems {
-		a.paragraph("%s: %s.", n.Target.Name, p)
+		// Neither folded nor ended with a full stop: it may end with a line to copy, such as a host key.
+		fmt.Fprintf(a.Out, "%s: %s\n", n.Target.Name, oneLine(p.Error()))
 	}
 	if c := n.Claim; c != nil {
 		a.paragraph("%s: claimed by run %s of %s since %s for %s%s.", n.Target.Name, c.Run, orDash(c.Actor),
@@ -48,19 +53,16 @@ func faultText(c *rollout.Claim) string {
 	return ", stopped: " + c.Fault.Error()
 }
 
-// agreeButForRecord reports whether nothing but cluster records lags.
+// agreeButForRecord reports whether everything was read and nothing but cluster records lags.
 func agreeButForRecord(doc statusDocument) bool {
-	for _, n := range doc.Nodes {
-		if len(n.Problems) > 0 {
-			return false
-		}
-		for _, d := range n.Drifts {
-			if d.View != capacity.ViewRecord {
-				return false
-			}
-		}
-	}
-	return true
+	unread := slices.ContainsFunc(doc.Nodes, func(n nodeDocument) bool { return len(n.Problems) > 0 })
+	return !unread && !lagging(doc)
+}
+
+// lagging reports whether a guest or a Node lags.
+func lagging(doc statusDocument) bool {
+	other := func(d capacity.Drift) bool { return d.View != capacity.ViewRecord }
+	return slices.ContainsFunc(doc.Nodes, func(n nodeDocument) bool { return slices.ContainsFunc(n.Drifts, other) })
 }
 
 // recordLags says, once per role, that the cluster record lags and what that means. It is no failure: CloudStack changes the record only

@@ -206,6 +206,7 @@ type (
 	fleetGuests struct{ *fleet }
 	fleetGuest  struct {
 		*fleet
+
 		m *node
 	}
 	fleetKube struct{ *fleet }

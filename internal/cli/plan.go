@@ -225,10 +225,10 @@ func unreadable(errs []error) error {
 }
 
 // refused reports whether the plan may not be walked.
-func (d planDocument) refused() bool { return d.refusal() != nil }
+func (d *planDocument) refused() bool { return d.refusal() != nil }
 
 // refusal is the error of a plan that may not be walked, nil if it may. It is one line: the plan itself lists every reason.
-func (d planDocument) refusal() error {
+func (d *planDocument) refusal() error {
 	var reasons []string
 	for _, c := range preflight.Failures(d.Preflight) {
 		reasons = append(reasons, c.String())

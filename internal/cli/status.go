@@ -89,6 +89,7 @@ a few percent below the instance's memory: the kernel keeps the rest.`,
 func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
 	type look struct {
 		kube.Holding
+
 		err error
 	}
 	lease := make(chan look, 1)
