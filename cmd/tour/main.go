@@ -39,7 +39,7 @@ func tour(ctx context.Context, out io.Writer) error {
 
 	g.say("A cluster of three nodes, simulated, %d times as fast as real. Somebody has scaled worker-1 in CloudStack. CloudStack calls it done,", faster)
 	g.say("but nobody has brought up the new hardware in the guest, and kubelet still advertises the old size:")
-	g.world.ScaleElsewhere("worker-1")
+	g.world.ScaleElsewhere("worker-1") //nolint:contextcheck // what others do in the world has no context
 	g.world.Sleep(elsewhere)
 	g.views()
 

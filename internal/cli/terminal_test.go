@@ -3,12 +3,15 @@ package cli
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // terminal is a screen that understands what liveProgress writes: text, carriage return, line feed, and the sequences to move up and to
 // clear to the end of the line or of the screen. Anything else is kept in strange. It scrolls, as terminals do.
 type terminal struct {
+	mu sync.Mutex
+
 	columns, rows int
 	cells         [][]rune
 	row, column   int
@@ -22,6 +25,8 @@ func newTerminal(columns, rows int) *terminal {
 }
 
 func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	text := string(p)
 	for text != "" {
 		switch {
@@ -89,6 +94,8 @@ func (t *terminal) put(r rune) {
 
 // String is what stands on the screen.
 func (t *terminal) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var lines []string
 	for _, l := range t.cells {
 		lines = append(lines, strings.TrimRight(string(l), " "))

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -65,7 +66,9 @@ func newWired(t *testing.T) *wired {
 // serveKubernetes puts a kubeconfig with canaries into CloudStack.
 func (w *wired) serveKubernetes(t *testing.T) {
 	t.Helper()
-	api := httptest.NewTLSServer(http.HandlerFunc(w.answer))
+	api := httptest.NewUnstartedServer(http.HandlerFunc(w.answer))
+	api.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a client that goes away is no news
+	api.StartTLS()
 	t.Cleanup(api.Close)
 	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}))
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
