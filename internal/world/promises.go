@@ -11,6 +11,7 @@ import (
 // ledger is what the world itself remembers of a machine. Promises are judged by it, not by what the engine's claim says.
 type ledger struct {
 	cordon    string         // who cordoned the Node; empty while it is schedulable
+	forgotten bool           // somebody has destroyed the claim, and with it what we knew
 	lifted    bool           // somebody has uncordoned the Node since it was claimed, which is respected
 	disturbed time.Time      // when somebody else last changed the machine
 	restarts  map[string]int // of kubelet by the engine, by boot and goal, with the hardware complete
@@ -129,7 +130,9 @@ func (r *Run) judgeCordon(m *machine, before, after *rollout.Claim, value bool) 
 // judgeRelease: a node is given back only when it is finished, or when nothing was changed on it.
 func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 	w := r.w
-	w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is released while a job of ours is pending", m.name)
+	pending := w.pendingJob(m.id, ownerAccount) != ""
+	w.promise(!pending || m.ledger.forgotten, "%s is released while a job of ours is pending", m.name)
+	m.ledger.forgotten = m.ledger.forgotten && pending
 	kept := m.finished(before.Goal) || m.asBefore(before.Before) || r.forced || r.aborts && m.finished(w.present(m.id))
 	w.promise(kept || !m.unchangedSince(r), "%s is released, and is neither finished nor as before: %s, %s", m.name, m.hardware(), m.nodeState())
 }
@@ -169,6 +172,21 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 	})
 }
 
+// judgeLateResize: a request that was held up in the network is accepted only while it does no harm.
+func (r *Run) judgeLateResize(instance, offering, pending string, err error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	m := r.w.machine(instance)
+	if err != nil {
+		r.w.tell("CloudStack", "refuses a request of %s for %s that was held up: %v", r.ID, m.name, err)
+		return
+	}
+	r.w.tell("CloudStack", "accepts a request of %s for %s that was held up", r.ID, m.name)
+	claim := m.claim()
+	r.w.promise(pending == "", "%s: a late request makes a second job of ours", m.name)
+	r.w.promise(m.node == nil || claim != nil && claim.Goal.ID == offering || m.ledger.forgotten, "%s: a late request resizes a node that is not claimed for it", m.name)
+}
+
 func (w *World) offeringName(id string) string {
 	if id == w.Big.ID {
 		return w.Big.Name
@@ -192,6 +210,9 @@ func (r *Run) judgeRestart(m *machine, invocation string) {
 		return
 	}
 	w.promise(m.complete(claim.Goal) || !m.unchangedSince(r), "kubelet on %s is restarted before its hardware is online: %s", m.name, m.hardware())
+	if m.ledger.forgotten {
+		return
+	}
 	w.promise(m.kubelet.found != m.hardware() || !m.unchangedSince(r), "kubelet on %s is restarted although it had found %s", m.name, m.hardware())
 	key := m.guest.BootID + " " + claim.Goal.ID
 	m.ledger.restarts[key]++
