@@ -242,6 +242,10 @@ func TestAbort(t *testing.T) {
 		{name: "not Ready", unfinish: func(tr *trial) { tr.machine("w1").slowReady = time.Hour }, says: "Ready condition of the Node"},
 		{name: "not Ready, forced", unfinish: func(tr *trial) { tr.machine("w1").slowReady = time.Hour }, force: true},
 		{name: "the resize is under way", unfinish: func(tr *trial) { tr.machine("w1").slowJob, tr.limits.Resize = time.Hour, time.Minute }, says: "resize job: expected none pending"},
+		{name: "a DIMM was attached, and the resize failed", unfinish: func(tr *trial) {
+			tr.jobFails = true
+			tr.after(unchangedFor/2, func() { tr.machine("w1").guest.BlocksOffline = 1 })
+		}, says: "plugged hardware: expected at most"},
 		{name: "the request may still arrive", unfinish: func(tr *trial) {
 			tr.upset, tr.limits.Resize = upset{name: "Resize", err: lost}, time.Second
 		}, says: "resize request without a reply"},
