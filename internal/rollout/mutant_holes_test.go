@@ -132,22 +132,13 @@ func TestNextKeepsItsPromisesWhateverElseIsWrong(t *testing.T) {
 	}
 }
 
-// whenAsked runs do once the instance's resize job is there, before the reply has come back.
-func (tr *trial) whenAsked(name string, do func(*machine)) {
-	tr.after(simCall/2, func() {
-		if m := tr.machine(name); len(m.jobs) > 0 {
-			do(m)
-			return
-		}
-		tr.whenAsked(name, do)
-	})
-}
-
 // A claim that another run takes over while our request is on its way is theirs: not even the job's id is written into it.
 func TestAmendNotTheClaimOfAnotherRun(t *testing.T) {
 	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
 		var theirs string
-		tr.whenAsked("w1", func(m *machine) {
+		m := tr.machine("w1")
+		asked := func() bool { return len(m.jobs) > 0 } // before the reply has come back
+		tr.when(asked, func() {
 			claim := m.claim()
 			claim.Run, claim.Transitions = "theirs", claim.Transitions+1
 			theirs, _ = claim.Encode()
@@ -158,6 +149,73 @@ func TestAmendNotTheClaimOfAnotherRun(t *testing.T) {
 		tr.close()
 		if got := tr.machine("w1").node.Claim; theirs == "" || got != theirs || f.Layer != capacity.LayerLock {
 			t.Errorf("%v\nclaim is %s\nwant     %s", f, got, theirs)
+		}
+	})
+}
+
+// The look at the Lease comes before every action, each for itself: the Lease is lost right before one, and that one is not done any more.
+func TestEachActionLooksAtTheLease(t *testing.T) {
+	for _, a := range []Action{ActionClaim, ActionResize, ActionOnline, ActionRestart, ActionRelease} {
+		t.Run(string(a), func(t *testing.T) {
+			simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+				r, c := tr.runner(func() {})
+				r.Watcher = func(e Event) {
+					if e.Action == a {
+						c.mu.Lock()
+						tr.lease.stolen = true
+						c.mu.Unlock()
+					}
+				}
+				_, err := r.Walk(t.Context(), NewPlan("c1", "prod", tr.goals, tr.members()))
+				tr.close()
+				if !errors.Is(err, ErrLost) || tr.count(string(a)) != 0 {
+					t.Errorf("%v, effects %v", err, tr.effectsDone())
+				}
+			})
+		})
+	}
+}
+
+// when runs do as soon as the condition holds.
+func (tr *trial) when(condition func() bool, do func()) {
+	tr.after(simCall/2, func() {
+		if condition() {
+			do()
+			return
+		}
+		tr.when(condition, do)
+	})
+}
+
+// A node whose instance is scaled back right after its release is a fault: it is not claimed again and again.
+func TestReleasedNodeIsNotClaimedAgain(t *testing.T) {
+	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+		m := tr.machine("w1")
+		tr.when(func() bool { return slices.Contains(tr.effects, "release w1") }, func() {
+			m.instance = untouchedInstance(m.instance)
+		})
+		f, _ := tr.fault(t)
+		tr.close()
+		if f.Layer != capacity.LayerCapacity || tr.count("claim") != 1 {
+			t.Errorf("%v, effects %v", f, tr.effectsDone())
+		}
+	})
+}
+
+// A node is not called done on a reading of which a part is old: the claim is gone and the Node agrees, but the instance is another one now.
+func TestReadingIsWholeBeforeDone(t *testing.T) {
+	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+		m := tr.machine("w1")
+		agrees := func() bool { return m.finished(big) && m.node.Claim != "" }
+		tr.when(agrees, func() {
+			m.node.Claim, m.node.Unschedulable, m.node.UnschedulableBy = "", false, ""
+			m.instance, m.disturbed = untouchedInstance(m.instance), time.Now()
+			m.changed()
+		})
+		_, err := tr.walk(t.Context())
+		tr.close()
+		if err == nil && !m.finished(big) {
+			t.Errorf("called done\n%s", tr.state())
 		}
 	})
 }
