@@ -50,7 +50,7 @@ var (
 // Instance implements rollout.CloudStack.
 func (p cloudStackPort) Instance(ctx context.Context, id string) (out rollout.InstanceReading, err error) {
 	err = p.run.call(ctx, Call{Port: "CloudStack", Method: "Instance", Node: p.run.w.nameOf(id)}, func(ctx context.Context) (err error) {
-		p.run.look(id)
+		p.run.look("instance", id)
 		out, err = p.next.Instance(ctx, id)
 		return err
 	})

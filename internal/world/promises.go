@@ -49,17 +49,18 @@ func (w *World) check() {
 	w.promise(held <= 1, "%d nodes are held by us at once", held)
 }
 
-// look notes that a run has looked at the machine: what changes it later can't be known to the decision that follows.
-func (r *Run) look(instance string) {
+// look notes that a run reads the machine in one of its systems.
+func (r *Run) look(system, instance string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.looked[instance] = r.w.clock.Now()
+	r.looked[system+instance] = r.w.clock.Now()
 }
 
-// unchangedSince tells whether nobody else has changed the machine since the run looked.
+// unchangedSince tells whether nobody else has changed the machine since the run last read it in CloudStack and in the guest: what
+// changes later can't be known to the decision that follows.
 func (m *machine) unchangedSince(r *Run) bool {
-	const oneLook = 30 * time.Millisecond // the parts of one look are read side by side
-	return m.ledger.disturbed.IsZero() || m.ledger.disturbed.Before(r.looked[m.id].Add(-oneLook))
+	d := m.ledger.disturbed
+	return d.IsZero() || d.Before(r.looked["instance"+m.id]) && d.Before(r.looked["guest"+m.id])
 }
 
 // fenced: an effect needs a look at the Lease that showed it to be the run's, not longer ago than an effect may last, and none comes
@@ -180,6 +181,9 @@ func (r *Run) judgeLateResize(instance, offering, pending string, err error) {
 	if err != nil {
 		r.w.tell("CloudStack", "refuses a request of %s for %s that was held up: %v", r.ID, m.name, err)
 		return
+	}
+	if m.w.present(instance).ID == offering {
+		return // CloudStack will find that there is nothing to do
 	}
 	r.w.tell("CloudStack", "accepts a request of %s for %s that was held up", r.ID, m.name)
 	claim := m.claim()
