@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
@@ -95,7 +96,16 @@ func (w *walk) mayGiveUp() []capacity.Check {
 		checks = append(checks, capacity.Check{Layer: capacity.LayerCloudStack, What: "resize request without a reply",
 			OK: w.seen.ServerTime.After(r.Expires), Expected: "expired, so that it can't be accepted any more", Observed: "good until " + r.Expires.UTC().Format("15:04:05Z")})
 	}
+	checks = append(checks, checkPlugged(w.seen))
 	return append(checks, Healthy(&w.claim.Before.Guest, w.seen)...)
+}
+
+// checkPlugged tells whether the guest has nothing, offline ones included, that CloudStack does not show: what a resize left that ended half
+// way. It would come up with the next boot, and the next plan would be refused.
+func checkPlugged(seen Observation) capacity.Check {
+	g, o := seen.Guest, seen.Instance.Present()
+	return capacity.Check{Layer: capacity.LayerGuest, What: "plugged hardware", OK: !g.Excess(o), Expected: "at most " + o.Size(),
+		Observed: fmt.Sprintf("%d CPU / %d MiB", g.CPUsPresent, g.MemoryPresent()/capacity.MiB)}
 }
 
 // releaseUnder releases the node under the fence of the Lease.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
@@ -20,22 +23,122 @@ func (tr *trial) runner(cancel context.CancelFunc) (*Runner, *client) {
 		Limits: tr.limits, Author: Author{Actor: "me@here"}, Run: c.run, Stop: tr.stop}, c
 }
 
-// whenAsked runs do once the instance's resize job is there, before the reply has come back.
-func (tr *trial) whenAsked(name string, do func(*machine)) {
-	tr.after(simCall/2, func() {
-		if m := tr.machine(name); len(m.jobs) > 0 {
-			do(m)
-			return
-		}
-		tr.whenAsked(name, do)
+// Hardware that changes after a restart was announced and before it happened is no fault: the restart is still to come.
+func TestNextAnnouncedBeforeTheHardware(t *testing.T) {
+	checkRules(t, []rule{
+		{"announced for a CPU less, not happened: still due", announced().with(func(s *scene) { s.claim.Restart.CPUsOnline = 3 }), "act: restart"},
+		{"announced for a block less, not happened: still due", announced().with(func(s *scene) { s.claim.Restart.BlocksOnline = 63 }), "act: restart"},
+		{"announced, and a CPU went offline before it happened: brought up first", announced().with(func(s *scene) { s.seen.Guest.CPUsOnline = 3 }), "act: online"},
 	})
+}
+
+// spoiler is one more thing that may be wrong, at any point of the walk, and what Next must not do then.
+type spoiler struct {
+	name string
+	// where it makes a difference.
+	where func(p point) bool
+	spoil func(s *scene)
+	// mustNot are actions; "" among them is: call it done.
+	mustNot []Action
+	// must is the only step that is right; nil: whatever is not forbidden.
+	must func(Step) bool
+}
+
+func spoilers() []spoiler {
+	everywhere := func(point) bool { return true }
+	ours := func(p point) bool { return p.fenced() }
+	complete := func(p point) bool { return p.fenced() && p.instance == instanceGoal && p.hardware() }
+	any := []Action{ActionClaim, ActionAdopt, ActionResize, ActionNoteJob, ActionOnline, ActionRestart, ActionRelease, ActionNoteUnchanged, ActionGiveBack, ""}
+	touching := []Action{ActionClaim, ActionResize, ActionRestart, ActionRelease}
+	is := func(a Action) func(Step) bool { return func(s Step) bool { return s.Kind == KindAct && s.Action == a } }
+	peer := func(status string) func(*scene) {
+		return func(s *scene) { s.seen.Peers = []Peer{{Name: "cp-2", Ready: capacity.Condition{Status: status}}} }
+	}
+	oldCapacity := func(s *scene) {
+		s.seen.Node.Capacity, s.seen.Node.Allocatable = quantities("1", "2Gi"), quantities("900m", "1948Mi")
+	}
+	return []spoiler{
+		{"another control-plane node is not Ready", everywhere, peer("False"), touching, nil},
+		{"another control-plane node is unknown", everywhere, peer("Unknown"), touching, nil},
+		{"etcd is not well", everywhere, func(s *scene) { s.seen.ControlPlane = "etcd failed" }, touching, nil},
+		{"the Node is another machine", everywhere, otherNode, any, nil},
+		{"the Node's status is of another boot", everywhere, func(s *scene) { s.seen.Node.BootID = "boot-0" }, []Action{ActionClaim, ActionRelease, ""}, nil},
+		{"pods are pinned to one CPU", ours, func(s *scene) { s.seen.Guest.KubepodsCPUs = 1 }, []Action{ActionRelease}, nil},
+		{"a device is not back", ours, func(s *scene) {
+			s.claim.Before.Allocatable = with(s.claim.Before.Allocatable, 1900, memSmall)
+			s.claim.Before.Allocatable["vendor.example/gpu"] = resource.MustParse("1")
+		}, []Action{ActionRelease}, nil},
+		{"allocatable is what it was before", complete, func(s *scene) { s.seen.Node.Allocatable = s.claim.Before.Allocatable }, []Action{ActionRelease}, nil},
+		{"a balloon took a GiB", everywhere, func(s *scene) {
+			s.seen.Guest.MemTotal -= 1024 * capacity.MiB
+			s.seen.Node.Capacity = with(s.seen.Node.Capacity, s.seen.Node.CPUs(), s.seen.Guest.MemTotal)
+			s.seen.Node.Allocatable = s.seen.Node.Capacity
+		}, []Action{ActionClaim, ActionRestart, ActionRelease, ""}, nil},
+		{"bringing up is switched off", everywhere, noOnline, []Action{ActionOnline}, nil},
+		{"the clock was stepped and the heartbeat is the one before", func(p point) bool { return complete(p) && p.restart == restartHappened }, func(s *scene) {
+			s.claim.Restart.BootTime, s.claim.Restart.Heartbeat = s.claim.Restart.BootTime.Add(time.Hour), s.seen.Node.Ready.Heartbeat
+		}, []Action{ActionRelease}, nil},
+		{"the clock was stepped forward, and the heartbeat is from before that", func(p point) bool { return complete(p) && p.restart == restartHappened }, func(s *scene) {
+			s.claim.Restart.BootTime, s.seen.Node.Ready.Heartbeat = s.claim.Restart.BootTime.Add(-time.Hour), s.claim.Restart.Heartbeat.Add(time.Second)
+		}, nil, is(ActionRelease)},
+		{"the clock was off by two seconds only, and the status is older than the start", func(p point) bool { return complete(p) && p.restart == restartHappened }, func(s *scene) {
+			s.claim.Restart.BootTime, s.seen.Node.Ready.Heartbeat = s.claim.Restart.BootTime.Add(clockStep), s.seen.Guest.KubeletStart().Add(-time.Second)
+		}, []Action{ActionRelease}, nil},
+		{"cgroup v1: the guest does not tell the CPUs of its pods", point.mayRelease, func(s *scene) { s.seen.Guest.KubepodsCPUs = 0 }, nil, is(ActionRelease)},
+		{"somebody restarted kubelet, which has not posted", func(p point) bool { return complete(p) && p.restart == restartNone }, func(s *scene) {
+			oldCapacity(s)
+			s.seen.Guest.Kubelet.InvocationID, s.seen.Node.Ready.Heartbeat = "inv-x", s.seen.Guest.KubeletStart().Add(-time.Second)
+		}, []Action{ActionRestart, ActionRelease}, nil},
+		{"rebooted, and kubelet has not posted", complete, func(s *scene) {
+			oldCapacity(s)
+			s.seen.Guest.BootID, s.seen.Node.Ready.Heartbeat = "boot-2", s.seen.Guest.KubeletStart().Add(-time.Second)
+		}, []Action{ActionRestart, ActionRelease}, nil},
+		{"rebooted, and kubelet found the old hardware", complete, func(s *scene) {
+			oldCapacity(s)
+			s.seen.Guest.BootID, s.seen.Node.BootID = "boot-2", "boot-2"
+		}, nil, is(ActionRestart)},
+		{"another run's claim under the same number", ours, func(s *scene) { s.tenure.Run = "run-2" }, nil, is(ActionAdopt)},
+		{"hardware went after the restart", func(p point) bool { return p.fenced() && p.instance == instanceGoal && p.restart == restartHappened }, func(s *scene) { s.claim.Restart.CPUsOnline = 64 }, nil,
+			func(s Step) bool { return s.Kind == KindStop }},
+		{"announced for less hardware", func(p point) bool { return complete(p) && p.restart == restartAnnounced }, func(s *scene) { s.claim.Restart.CPUsOnline = 3 }, nil, is(ActionRestart)},
+	}
+}
+
+// One more thing that may be wrong, at every point where kubelet and Node are well otherwise: what the walk has no dimension for.
+func TestNextKeepsItsPromisesWhateverElseIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, sp := range spoilers() {
+		t.Run(sp.name, func(t *testing.T) {
+			states, wrong := 0, 0
+			everyPoint(func(p point) {
+				well := !p.down && !p.stale && !p.notReady && !p.oldCapacity && !p.badAllocatable && !p.young
+				if wrong > 3 || !well || p.disturbance != undisturbed || p.claim > claimNone || !sp.where(p) {
+					return
+				}
+				states++
+				s := p.scene()
+				sp.spoil(&s)
+				step := s.next()
+				did := step.Action // "" with KindDone
+				if bad := slices.Contains(sp.mustNot, did) && (step.Kind == KindAct || step.Kind == KindDone); bad || sp.must != nil && !sp.must(step) {
+					wrong++
+					t.Errorf("%+v\n%s", p, brief(step))
+				}
+			})
+			if states == 0 {
+				t.Error("no state")
+			}
+		})
+	}
 }
 
 // A claim that another run takes over while our request is on its way is theirs: not even the job's id is written into it.
 func TestAmendNotTheClaimOfAnotherRun(t *testing.T) {
 	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
 		var theirs string
-		tr.whenAsked("w1", func(m *machine) {
+		m := tr.machine("w1")
+		asked := func() bool { return len(m.jobs) > 0 } // before the reply has come back
+		tr.when(asked, func() {
 			claim := m.claim()
 			claim.Run, claim.Transitions = "theirs", claim.Transitions+1
 			theirs, _ = claim.Encode()
@@ -46,6 +149,73 @@ func TestAmendNotTheClaimOfAnotherRun(t *testing.T) {
 		tr.close()
 		if got := tr.machine("w1").node.Claim; theirs == "" || got != theirs || f.Layer != capacity.LayerLock {
 			t.Errorf("%v\nclaim is %s\nwant     %s", f, got, theirs)
+		}
+	})
+}
+
+// The look at the Lease comes before every action, each for itself: the Lease is lost right before one, and that one is not done any more.
+func TestEachActionLooksAtTheLease(t *testing.T) {
+	for _, a := range []Action{ActionClaim, ActionResize, ActionOnline, ActionRestart, ActionRelease} {
+		t.Run(string(a), func(t *testing.T) {
+			simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+				r, c := tr.runner(func() {})
+				r.Watcher = func(e Event) {
+					if e.Action == a {
+						c.mu.Lock()
+						tr.lease.stolen = true
+						c.mu.Unlock()
+					}
+				}
+				_, err := r.Walk(t.Context(), NewPlan("c1", "prod", tr.goals, tr.members()))
+				tr.close()
+				if !errors.Is(err, ErrLost) || tr.count(string(a)) != 0 {
+					t.Errorf("%v, effects %v", err, tr.effectsDone())
+				}
+			})
+		})
+	}
+}
+
+// when runs do as soon as the condition holds.
+func (tr *trial) when(condition func() bool, do func()) {
+	tr.after(simCall/2, func() {
+		if condition() {
+			do()
+			return
+		}
+		tr.when(condition, do)
+	})
+}
+
+// A node whose instance is scaled back right after its release is a fault: it is not claimed again and again.
+func TestReleasedNodeIsNotClaimedAgain(t *testing.T) {
+	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+		m := tr.machine("w1")
+		tr.when(func() bool { return slices.Contains(tr.effects, "release w1") }, func() {
+			m.instance = untouchedInstance(m.instance)
+		})
+		f, _ := tr.fault(t)
+		tr.close()
+		if f.Layer != capacity.LayerCapacity || tr.count("claim") != 1 {
+			t.Errorf("%v, effects %v", f, tr.effectsDone())
+		}
+	})
+}
+
+// A node is not called done on a reading of which a part is old: the claim is gone and the Node agrees, but the instance is another one now.
+func TestReadingIsWholeBeforeDone(t *testing.T) {
+	simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+		m := tr.machine("w1")
+		agrees := func() bool { return m.finished(big) && m.node.Claim != "" }
+		tr.when(agrees, func() {
+			m.node.Claim, m.node.Unschedulable, m.node.UnschedulableBy = "", false, ""
+			m.instance, m.disturbed = untouchedInstance(m.instance), time.Now()
+			m.changed()
+		})
+		_, err := tr.walk(t.Context())
+		tr.close()
+		if err == nil && !m.finished(big) {
+			t.Errorf("called done\n%s", tr.state())
 		}
 	})
 }
@@ -130,6 +300,10 @@ func TestAbort(t *testing.T) {
 		{name: "not Ready", unfinish: func(tr *trial) { tr.machine("w1").slowReady = time.Hour }, says: "Ready condition of the Node"},
 		{name: "not Ready, forced", unfinish: func(tr *trial) { tr.machine("w1").slowReady = time.Hour }, force: true},
 		{name: "the resize is under way", unfinish: func(tr *trial) { tr.machine("w1").slowJob, tr.limits.Resize = time.Hour, time.Minute }, says: "resize job: expected none pending"},
+		{name: "a DIMM was attached, and the resize failed", unfinish: func(tr *trial) {
+			tr.jobFails = true
+			tr.after(unchangedFor/2, func() { tr.machine("w1").guest.BlocksOffline = 1 })
+		}, says: "plugged hardware: expected at most"},
 		{name: "the request may still arrive", unfinish: func(tr *trial) {
 			tr.upset, tr.limits.Resize = upset{name: "Resize", err: lost}, time.Second
 		}, says: "resize request without a reply"},

@@ -226,10 +226,16 @@ func (w *walk) readJob(ctx context.Context, pending string) error {
 	default:
 		return nil
 	}
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrDenied):
+		// A job of another account, which an administrator may have started: that it is pending is all that can be known of it.
+		if pending != "" {
+			w.seen.Job = &Job{ID: pending, Status: JobPending}
+		}
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
 		return at("CloudStack", err)
 	}
 	w.seen.Job = &job

@@ -44,10 +44,18 @@ var (
 func (simClock) Now() time.Time                         { return time.Now() }
 func (simClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
+// mostCalls is far more than any rollout in these tests needs.
+const mostCalls = 20000
+
 // call is one call to a port: it takes time, may be upset before and after its effect, and do runs under the cluster's lock.
 func (c *client) call(ctx context.Context, name string, do func() error) error {
 	c.mu.Lock()
 	c.calls = append(c.calls, name)
+	if len(c.calls) == mostCalls { // a loop without pauses: end it, so that the test ends
+		c.broken = append(c.broken, fmt.Sprintf("%d calls, the last one %s", mostCalls, name))
+		c.dead = true
+		c.cancel()
+	}
 	before, after := c.upsets(len(c.calls), name)
 	c.mu.Unlock()
 	if err := c.suffer(ctx, before); err != nil {

@@ -84,6 +84,18 @@ func TestControlPlaneWaitsForItsPeers(t *testing.T) {
 	})
 }
 
+// Seed 5442: an administrator scales the VM by hand. The owner of the cluster may not read that job; the engine took that for a node which
+// can't be read, and ended.
+func TestAdministratorScalesByHand(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.ScaleElsewhere("w1")
+		w.Sleep(time.Second)
+		if err := scale(t.Context(), w, w.Run()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Abort gives back what is healthy, and ends the rollout. What is not healthy stays cordoned, unless that is forced.
 func TestAbort(t *testing.T) {
 	asked, restarted := boundary(t, "CloudStack.Resize w1", After), boundary(t, "Guest.RestartKubelet w1", After)

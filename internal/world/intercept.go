@@ -15,6 +15,8 @@ type Call struct {
 	Node         string // of which Node, where that can be told
 	// Write is true if the call may change something.
 	Write bool
+
+	late func() // what the request does when it arrives late; nil: a late one is a lost one
 }
 
 // String names the call, for example "Nodes.Patch w1".
@@ -58,6 +60,8 @@ type Upset struct {
 	Hang bool
 	// Slow makes the call take longer.
 	Slow time.Duration
+	// Adrift lets the request arrive that much later, when its sender has long been told that the connection is gone.
+	Adrift time.Duration
 }
 
 func (u *Upset) takes(c Call) bool {
@@ -91,6 +95,9 @@ func (r *Run) call(ctx context.Context, c Call, effect func(context.Context) err
 	}
 	if err := r.travel(ctx, out); err != nil {
 		return err
+	}
+	if u != nil && u.Adrift > 0 && c.late != nil {
+		r.w.clock.AfterFunc(u.Adrift, c.late)
 	}
 	if u != nil && !u.Late {
 		if err := r.suffer(ctx, c, u); err != nil {

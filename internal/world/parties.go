@@ -39,8 +39,10 @@ func (w *World) onNode(name, what string, do func(*machine)) {
 }
 
 func (m *machine) cordon() {
-	m.node.setUnschedulable(true, "kubectl-cordon")
-	m.ledger.cordon = m.node.UnschedulableBy
+	if !m.node.Unschedulable { // else nothing is written, and the cordon stays whose it is
+		m.node.setUnschedulable(true, "kubectl-cordon")
+		m.ledger.cordon = m.node.UnschedulableBy
+	}
 }
 
 func (m *machine) uncordon() {
@@ -81,7 +83,21 @@ func Autoscaler() capacity.Mark {
 
 // DeleteNode is `kubectl delete node`. kubelet registers it anew at its next start.
 func (w *World) DeleteNode(name string) {
-	w.onNode(name, "deletes the Node", func(m *machine) { m.node, m.ledger.cordon = nil, "" })
+	w.onNode(name, "deletes the Node", func(m *machine) { m.forget(); m.node, m.ledger.cordon = nil, "" })
+}
+
+// forget notes that a claim is about to be destroyed, if there is one.
+func (m *machine) forget() { m.ledger.forgotten = m.ledger.forgotten || m.node.Claim != "" }
+
+// DropClaim removes trueup's annotation, and leaves the cordon: it is nobody's then.
+func (w *World) DropClaim(name string) {
+	w.onNode(name, "removes the claim of", func(m *machine) {
+		m.forget()
+		m.node.Claim = ""
+		if m.ledger.cordon != "" {
+			m.ledger.cordon = "nobody"
+		}
+	})
 }
 
 // RestartKubelet is `systemctl restart kubelet` by hand.

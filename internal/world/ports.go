@@ -50,7 +50,7 @@ var (
 // Instance implements rollout.CloudStack.
 func (p cloudStackPort) Instance(ctx context.Context, id string) (out rollout.InstanceReading, err error) {
 	err = p.run.call(ctx, Call{Port: "CloudStack", Method: "Instance", Node: p.run.w.nameOf(id)}, func(ctx context.Context) (err error) {
-		p.run.look(id)
+		p.run.look("instance", id)
 		out, err = p.next.Instance(ctx, id)
 		return err
 	})
@@ -59,7 +59,13 @@ func (p cloudStackPort) Instance(ctx context.Context, id string) (out rollout.In
 
 // Resize implements rollout.CloudStack.
 func (p cloudStackPort) Resize(ctx context.Context, id, offering string, expires time.Time) (job string, err error) {
-	err = p.run.call(ctx, Call{Port: "CloudStack", Method: "Resize", Node: p.run.w.nameOf(id), Write: true}, func(ctx context.Context) (err error) {
+	c := Call{Port: "CloudStack", Method: "Resize", Node: p.run.w.nameOf(id), Write: true}
+	c.late = func() {
+		pending := p.run.w.pendingJob(id, ownerAccount)
+		_, err := p.next.Resize(context.Background(), id, offering, expires)
+		p.run.judgeLateResize(id, offering, pending, err)
+	}
+	err = p.run.call(ctx, c, func(ctx context.Context) (err error) {
 		if err := p.run.judgeResize(id, offering, expires); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 // ledger is what the world itself remembers of a machine. Promises are judged by it, not by what the engine's claim says.
 type ledger struct {
 	cordon    string         // who cordoned the Node; empty while it is schedulable
+	forgotten bool           // somebody has destroyed the claim, and with it what we knew
 	lifted    bool           // somebody has uncordoned the Node since it was claimed, which is respected
 	disturbed time.Time      // when somebody else last changed the machine
 	restarts  map[string]int // of kubelet by the engine, by boot and goal, with the hardware complete
@@ -48,17 +49,18 @@ func (w *World) check() {
 	w.promise(held <= 1, "%d nodes are held by us at once", held)
 }
 
-// look notes that a run has looked at the machine: what changes it later can't be known to the decision that follows.
-func (r *Run) look(instance string) {
+// look notes that a run reads the machine in one of its systems.
+func (r *Run) look(system, instance string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.looked[instance] = r.w.clock.Now()
+	r.looked[system+instance] = r.w.clock.Now()
 }
 
-// unchangedSince tells whether nobody else has changed the machine since the run looked.
+// unchangedSince tells whether nobody else has changed the machine since the run last read it in CloudStack and in the guest: what
+// changes later can't be known to the decision that follows.
 func (m *machine) unchangedSince(r *Run) bool {
-	const oneLook = 30 * time.Millisecond // the parts of one look are read side by side
-	return m.ledger.disturbed.IsZero() || m.ledger.disturbed.Before(r.looked[m.id].Add(-oneLook))
+	d := m.ledger.disturbed
+	return d.IsZero() || d.Before(r.looked["instance"+m.id]) && d.Before(r.looked["guest"+m.id])
 }
 
 // fenced: an effect needs a look at the Lease that showed it to be the run's, not longer ago than an effect may last, and none comes
@@ -129,7 +131,9 @@ func (r *Run) judgeCordon(m *machine, before, after *rollout.Claim, value bool) 
 // judgeRelease: a node is given back only when it is finished, or when nothing was changed on it.
 func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 	w := r.w
-	w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is released while a job of ours is pending", m.name)
+	pending := w.pendingJob(m.id, ownerAccount) != ""
+	w.promise(!pending || m.ledger.forgotten, "%s is released while a job of ours is pending", m.name)
+	m.ledger.forgotten = m.ledger.forgotten && pending
 	kept := m.finished(before.Goal) || m.asBefore(before.Before) || r.forced || r.aborts && m.finished(w.present(m.id))
 	w.promise(kept || !m.unchangedSince(r), "%s is released, and is neither finished nor as before: %s, %s", m.name, m.hardware(), m.nodeState())
 }
@@ -169,6 +173,24 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 	})
 }
 
+// judgeLateResize: a request that was held up in the network is accepted only while it does no harm.
+func (r *Run) judgeLateResize(instance, offering, pending string, err error) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	m := r.w.machine(instance)
+	if err != nil {
+		r.w.tell("CloudStack", "refuses a request of %s for %s that was held up: %v", r.ID, m.name, err)
+		return
+	}
+	if m.w.present(instance).ID == offering {
+		return // CloudStack will find that there is nothing to do
+	}
+	r.w.tell("CloudStack", "accepts a request of %s for %s that was held up", r.ID, m.name)
+	claim := m.claim()
+	r.w.promise(pending == "", "%s: a late request makes a second job of ours", m.name)
+	r.w.promise(m.node == nil || claim != nil && claim.Goal.ID == offering || m.ledger.forgotten, "%s: a late request resizes a node that is not claimed for it", m.name)
+}
+
 func (w *World) offeringName(id string) string {
 	if id == w.Big.ID {
 		return w.Big.Name
@@ -192,6 +214,9 @@ func (r *Run) judgeRestart(m *machine, invocation string) {
 		return
 	}
 	w.promise(m.complete(claim.Goal) || !m.unchangedSince(r), "kubelet on %s is restarted before its hardware is online: %s", m.name, m.hardware())
+	if m.ledger.forgotten {
+		return
+	}
 	w.promise(m.kubelet.found != m.hardware() || !m.unchangedSince(r), "kubelet on %s is restarted although it had found %s", m.name, m.hardware())
 	key := m.guest.BootID + " " + claim.Goal.ID
 	m.ledger.restarts[key]++

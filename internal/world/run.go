@@ -37,7 +37,7 @@ type Run struct {
 	renewed time.Time            // when the Lease was last renewed by this run
 	checked time.Time            // when it was last seen to be this run's
 	overAt  time.Time            // when another run took it over
-	looked  map[string]time.Time // when an instance was last looked at, by its id
+	looked  map[string]time.Time // when an instance was last read, by system and id
 	read    map[string]time.Time // when a Node was last read, by its name
 }
 

@@ -85,6 +85,10 @@ func randomRun(r *rand.Rand) troubled {
 
 // randomFault is one of CloudStack's.
 func randomFault(r *rand.Rand, name string) func(*World) {
+	if oneIn(r, 8) {
+		u := Upset{Call: "CloudStack.Resize " + name, Err: ErrReset, Adrift: time.Duration(1+r.IntN(80)) * time.Second}
+		return func(w *World) { w.Script(u) }
+	}
 	stage := pick(r, standin.BeforeAgent, standin.AfterMemory, standin.AfterCPUs)
 	f := pick(r,
 		standin.Fault{Effect: standin.JobDelay{By: 40 * time.Second}},
@@ -127,6 +131,7 @@ func randomEvent(r *rand.Rand, name string) func(*World) {
 		func(w *World) { w.Mark(name, Kured()) },
 		func(w *World) { w.Mark(name, Autoscaler()); w.At(long, func(w *World) { w.Unmark(name) }) },
 		func(w *World) { w.ScaleElsewhere(name) },
+		func(w *World) { w.DropClaim(name) },
 		func(w *World) { w.Alert() },
 		func(w *World) { w.RestartManagement(long) },
 		func(w *World) { w.APIDown(long) },

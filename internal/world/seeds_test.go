@@ -110,10 +110,10 @@ func (w *World) unfinished() (out []string) {
 	defer w.mu.Unlock()
 	for _, m := range w.machines {
 		n := m.node
-		if n == nil || !m.finished(w.Big) || n.Claim != "" || n.ScaleDownDisabled {
+		if n == nil || !m.finished(w.Big) || n.Claim != "" {
 			out = append(out, fmt.Sprintf("%s is not finished: %s, %s", m.name, m.hardware(), m.nodeState()))
-		} else if n.UnschedulableBy != m.ledger.cordon {
-			out = append(out, fmt.Sprintf("%s is cordoned by %q, and was left so by %q", m.name, n.UnschedulableBy, m.ledger.cordon))
+		} else if n.Unschedulable != (m.ledger.cordon != "") {
+			out = append(out, fmt.Sprintf("%s is cordoned: %t, and the cordon was left by %q", m.name, n.Unschedulable, m.ledger.cordon))
 		}
 	}
 	if w.lease.holder != "" || w.lease.state != nil {

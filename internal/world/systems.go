@@ -60,7 +60,7 @@ func (g guest) command(do func(*machine) error) error {
 
 // Probe implements rollout.Guest.
 func (g guest) Probe(context.Context) (out capacity.Guest, err error) {
-	g.run.look(g.m.id)
+	g.run.look("guest", g.m.id)
 	err = g.command(func(m *machine) error { out = m.reading(); return nil })
 	return out, err
 }

@@ -21,7 +21,8 @@ import (
 type fixture struct {
 	*cluster.Lab
 
-	home string // of the person who runs trueup
+	home      string                      // of the person who runs trueup
+	offerings map[string]standin.Offering // that grown has added, by name
 }
 
 // start brings a lab up for the length of a test.
@@ -38,7 +39,7 @@ func start(t testing.TB, options cluster.Options) *fixture {
 			t.Errorf("take the lab down: %v", err)
 		}
 	})
-	f := &fixture{Lab: l, home: t.TempDir()}
+	f := &fixture{Lab: l, home: t.TempDir(), offerings: map[string]standin.Offering{}}
 	for _, node := range l.Nodes {
 		recordHotplug(t, node)
 	}
@@ -76,12 +77,15 @@ func (f *fixture) ofRole(role string) (nodes []*cluster.Node) {
 	return nodes
 }
 
-// grown adds an offering that is bigger by so much than what the nodes of a role have now. Tests thus depend on no order.
+// grown returns an offering that is bigger by so much than what the nodes of a role have now. Tests thus depend on no order.
 func (f *fixture) grown(t testing.TB, role string, cpus, mib int) standin.Offering {
 	t.Helper()
 	now := f.offeringOf(t, f.ofRole(role)[0])
 	name := fmt.Sprintf("%s-%dx%d", role, now.CPUs+cpus, now.MemoryMiB+mib)
-	return f.Cloud.Model.AddOffering(standin.FixedOffering(name, now.CPUs+cpus, now.MemoryMiB+mib))
+	if _, known := f.offerings[name]; !known { // a second one of that name would be ambiguous
+		f.offerings[name] = f.Cloud.Model.AddOffering(standin.FixedOffering(name, now.CPUs+cpus, now.MemoryMiB+mib))
+	}
+	return f.offerings[name]
 }
 
 // offeringOf is the offering that the stand-in has for the node's VM.

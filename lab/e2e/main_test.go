@@ -60,10 +60,16 @@ func (f *fixture) begin(t testing.TB, args ...string) *run {
 // beginWith is begin with variables that beat the fixture's environment.
 func (f *fixture) beginWith(t testing.TB, env []string, args ...string) *run {
 	t.Helper()
+	return begin(t, machine{env: append(f.environment(), env...)}, args...)
+}
+
+// begin starts trueup on a machine.
+func begin(t testing.TB, on machine, args ...string) *run {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	r := &run{args: args, cancel: cancel, ended: make(chan struct{})}
 	r.cmd = exec.CommandContext(ctx, program, args...)
-	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = append(f.environment(), env...), &r.stdout, &r.stderr
+	r.cmd.Env, r.cmd.Dir, r.cmd.Stdout, r.cmd.Stderr = on.env, on.dir, &r.stdout, &r.stderr
 	if err := r.cmd.Start(); err != nil {
 		cancel()
 		t.Fatal(err)
@@ -75,11 +81,17 @@ func (f *fixture) beginWith(t testing.TB, env []string, args ...string) *run {
 			r.code = ended.ExitCode()
 		}
 	}()
-	t.Cleanup(func() { r.wait(); cancel() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			cancel() // nobody waits for it any more
+		}
+		r.wait()
+		cancel()
+	})
 	return r
 }
 
-// wait returns when the program has ended. A test that failed meanwhile ends it.
+// wait returns when the program has ended.
 func (r *run) wait() *run {
 	<-r.ended
 	return r

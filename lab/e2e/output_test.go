@@ -32,9 +32,10 @@ type (
 		Nodes   []nodeReport `json:"nodes"`
 	}
 	effect struct {
-		Node   string `json:"node"`
-		Action string `json:"action"`
-		Text   string `json:"text"`
+		Node       string `json:"node"`
+		Action     string `json:"action"`
+		Text       string `json:"text"`
+		Unanswered bool   `json:"unanswered"`
 	}
 	nodeReport struct {
 		Target    target                   `json:"target"`
