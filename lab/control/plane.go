@@ -84,6 +84,9 @@ func (p *Plane) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", p.port
 // Port is the API server's port on 127.0.0.1.
 func (p *Plane) Port() int { return p.port }
 
+// APIServer is the running kube-apiserver.
+func (p *Plane) APIServer() *process.Process { return p.apiserver }
+
 // RESTConfig is that of an administrator.
 func (p *Plane) RESTConfig() (*rest.Config, error) {
 	kubeconfig, err := p.AdminKubeconfig("127.0.0.1")

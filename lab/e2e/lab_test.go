@@ -134,18 +134,7 @@ func testNothingToDo(t *testing.T, f *fixture) {
 func testBehindItsBack(t *testing.T, f *fixture) {
 	node := f.ofRole("control")[0]
 	before, offering, record := f.read(t), f.grown(t, "control", 1, 512), f.record(t)
-	job, err := f.Cloud.Model.ScaleVirtualMachine(t.Context(), f.Cloud.Account.Name, node.VMID(), offering.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the job of somebody else", func() bool {
-		j, _ := f.Cloud.Model.Job(job)
-		return j.Status == standin.JobSucceeded
-	})
-	eventually(t, "the guest sees its new hardware, offline", func() bool {
-		now, err := readGuest(t.Context(), node)
-		return err == nil && now.CPUsPresent != before[node.Name()].Guest.CPUsPresent && now.BlocksOther*now.BlockMiB == 512
-	})
+	f.behindItsBack(t, node, offering)
 	asked, plan := f.changes(t), f.plan(t, "--control", offering.Name)
 	if diff := cmp.Diff([]string{"claim", "online", "restart", "verify", "release"}, plan.moves(node.Name())); diff != "" {
 		t.Errorf("moves planned (-want +got):\n%s", diff)
