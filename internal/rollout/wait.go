@@ -23,6 +23,7 @@ func (w *walk) wait(ctx context.Context, step Step) error {
 		return w.interrupted("while waiting in the " + string(step.Move))
 	}
 	clear(w.tried)
+	w.current = readings{} // time passes: what was read is old
 	return w.rest(ctx, min(left, w.nextPause(step)), w.nodeChanged(ctx, step.Move))
 }
 

@@ -10,6 +10,7 @@ import (
 // walk takes one node to its goal.
 type walk struct {
 	*Runner
+
 	tenure Tenure
 	plan   NodePlan
 	target Target
@@ -88,7 +89,6 @@ func (w *walk) steps(ctx context.Context) error {
 			}
 		case KindWait:
 			parts, err = partsOf(step), w.wait(ctx, step)
-			w.current = readings{}
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -70,16 +71,32 @@ func TestAnotherGoalIsRefused(t *testing.T) {
 	})
 }
 
-// A control-plane node is not touched while another one is not Ready, however long that takes; then it is.
+// Another control-plane node goes away while CloudStack takes its time: kubelet is not restarted then, and the next run finishes.
 func TestControlPlaneWaitsForItsPeers(t *testing.T) {
 	simulate(t, cluster("c1", "c2", "c3"), func(t *testing.T, w *World) {
+		w.CloudStack.Script(standin.Fault{Effect: standin.JobDelay{By: time.Minute}})
 		w.At(5*time.Second, func(w *World) { w.StopVM("c3") })
-		if err := scale(t.Context(), w, w.Run()); err == nil {
-			t.Error("finished without c3")
+		if err := scale(t.Context(), w, w.Run()); err == nil || w.machines[0].ledger.issued > 0 {
+			t.Errorf("%v\n%s", err, w.State())
 		}
 		w.mend()
 		if err := scale(t.Context(), w, w.Run()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Seed 14808: a look at the Lease hung before the onlining, and the Node was deleted meanwhile. The engine acted on its reading of the Node from
+// before that wait.
+func TestNothingIsDoneOnAReadingFromBeforeAWait(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.Script(Upset{Call: "Lock.Check", Skip: 2, Hang: true})
+		w.At(12*time.Second, func(w *World) { w.DeleteNode("w1") })
+		if err := scale(t.Context(), w, w.Run()); err == nil {
+			t.Error("finished without a Node")
+		}
+		if g := w.machines[0].guest; g.CPUsOnline != 2 {
+			t.Errorf("%d CPUs were brought up without a claim", g.CPUsOnline)
 		}
 	})
 }

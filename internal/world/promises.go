@@ -150,7 +150,7 @@ func (m *machine) finished(o capacity.Offering) bool {
 func (m *machine) asBefore(b rollout.Before) bool {
 	i, _ := m.w.instance(m.id)
 	return i.OfferingID == b.Instance.OfferingID && m.guest.CPUsPresent == b.Guest.CPUsPresent && m.guest.MemoryPresent() == b.Guest.MemoryPresent() &&
-		m.node.CPUs() == int64(b.Guest.CPUsOnline)*1000
+		m.node.CPUs() == capacity.Node{Capacity: b.Capacity}.CPUs()
 }
 
 // judgeResize: no resize without our claim, which announces this very request, and its cordon written before; never two jobs. An
