@@ -13,8 +13,9 @@ import (
 
 // failedResize is one growth whose resize CloudStack does not bring to its end.
 type failedResize struct {
-	role string
 	growth
+
+	role  string
 	fault standin.Effect
 }
 
@@ -22,7 +23,7 @@ type failedResize struct {
 func (c failedResize) begin(t *testing.T, f *fixture, code int) (node *cluster.Node, r *run, left *claimDocument) {
 	t.Helper()
 	node = f.ofRole(c.role)[0]
-	_, args := c.growth.goals(t, f)
+	_, args := c.goals(t, f)
 	f.Cloud.Model.Script(standin.Fault{Command: "scaleVirtualMachine", VM: node.VMID(), Effect: c.fault})
 	r = f.trueup(t, code, append([]string{"scale", f.Options.Name, "--yes", settle}, args...)...)
 	if unstruck := f.Cloud.Model.Unstruck(); len(unstruck) > 0 {

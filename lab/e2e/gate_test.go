@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -42,9 +43,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply := httptest.NewRecorder()
 	g.cloud.ServeHTTP(reply, r)
 	g.pass(r, command, true)
-	for name, values := range reply.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), reply.Header())
 	w.WriteHeader(reply.Code)
 	_, _ = w.Write(reply.Body.Bytes()) // the caller may be gone
 }

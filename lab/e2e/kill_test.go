@@ -18,10 +18,10 @@ import (
 
 // killed is one growth of one node whose run is killed at a named boundary, and finished by another machine.
 type killed struct {
-	at   string
-	role string
 	growth
-	by string // the command that finishes it: scale or resume
+
+	at, role string
+	by       string // the command that finishes it: scale or resume
 
 	fault standin.Effect // what CloudStack does to the resize, nil: nothing
 	// holds is the gate's, nil: everything passes.

@@ -19,8 +19,9 @@ const outage = 15 * time.Second
 
 // disturbed is one growth of one node during which something is away for a while. trueup waits and finishes by itself.
 type disturbed struct {
-	role string
 	growth
+
+	role string
 	// disturb is called while CloudStack works on the job. What it returns is called at the end, to see that there was a disturbance.
 	disturb func(*testing.T, *fixture, *cluster.Node, *wire) (disturbed func())
 }
