@@ -78,6 +78,10 @@ demo: deps image build ## a real cluster in software-emulated guests, scaled liv
 bench: deps image build ## what trueup itself adds to a node, measured on the lab
 	cd lab && go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./e2e
 
+.PHONY: soak
+soak: deps image ## kill the real program 30 times at random moments, or SOAK_KILLS times, and resume it elsewhere (half an hour); SOAK_SEED repeats
+	cd lab && go test -tags soak -count=1 -v -run '^TestSoak$$' -timeout 4h ./e2e
+
 .PHONY: help
 help:
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
