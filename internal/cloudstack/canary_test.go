@@ -108,8 +108,7 @@ func everyError(t *testing.T, url string) []string {
 			continue
 		}
 		texts = append(texts, err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err))
-		var answer *APIError
-		if errors.As(err, &answer) {
+		if answer, ok := errors.AsType[*APIError](err); ok {
 			texts = append(texts, answer.Text, fmt.Sprintf("%+v", *answer))
 		}
 	}

@@ -44,15 +44,15 @@ type APIError struct {
 
 // Error says what was refused and why. It holds no secret.
 func (e *APIError) Error() string {
-	switch {
-	case e.Code == 0:
+	switch e.Code {
+	case 0:
 		return e.foreign()
-	case e.Code == codeUnauthorized:
+	case codeUnauthorized:
 		return fmt.Sprintf("CloudStack refused the credentials for %s (401, API key %s): wrong API key or secret key, a disabled user, or an expired request%s: %s",
 			e.Command, e.keyPrefix, e.skewed(), e.Text)
-	case e.Code == codeUnsupported:
+	case codeUnsupported:
 		return fmt.Sprintf("CloudStack refused %s (432): not permitted for this account's role, or unknown to this CloudStack version: %s", e.Command, e.Text)
-	case e.Code == codeAccount:
+	case codeAccount:
 		return fmt.Sprintf("CloudStack refused %s (531): the account may not use this resource: %s", e.Command, e.Text)
 	}
 	return fmt.Sprintf("CloudStack answered %s with error %d: %s", e.Command, e.Code, e.Text)

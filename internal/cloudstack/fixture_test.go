@@ -19,6 +19,7 @@ const projectID = "11111111-1111-4111-8111-111111111111"
 // and two workers.
 type fixture struct {
 	*standin.Model
+
 	t          *testing.T
 	clock      *standin.ManualClock
 	server     *httptest.Server

@@ -16,8 +16,8 @@ func (p page) set(params map[string]string) {
 
 // apply is set for the SDK's parameter types.
 func (p page) apply(params interface {
-	SetPage(int)
-	SetPagesize(int)
+	SetPage(page int)
+	SetPagesize(size int)
 }) {
 	if p.size == 0 {
 		return

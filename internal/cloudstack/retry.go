@@ -38,8 +38,7 @@ func randomPart(most time.Duration) time.Duration { return rand.N(most) } //noli
 // transient: no answer at all, a throttle, or a proxy that lost its server. CloudStack's own 530 is not among them: it
 // would fail the same way a moment later.
 func transient(err error) bool {
-	var silence *NoAnswerError
-	if errors.As(err, &silence) {
+	if _, ok := errors.AsType[*NoAnswerError](err); ok {
 		return !errors.Is(err, rollout.ErrDenied)
 	}
 	var answer *APIError

@@ -85,7 +85,7 @@ func TestConvertNodeWithoutStatus(t *testing.T) {
 
 func TestUnschedulableOwner(t *testing.T) {
 	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const cordon = `{"f:spec":{"f:unschedulable":{}}}`
 	tests := []struct {

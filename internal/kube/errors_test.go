@@ -46,7 +46,7 @@ func TestAnswersOfTheServer(t *testing.T) {
 			if got := count.Swap(0); got != tt.reads {
 				t.Errorf("a read made %d requests, want %d", got, tt.reads)
 			}
-			_, err = c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: pointer("c")})
+			_, err = c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: new("c")})
 			checkSentinel(t, err, tt.want)
 			if got := count.Load(); got != 1 {
 				t.Errorf("a patch made %d requests, want 1", got)
@@ -62,7 +62,7 @@ func checkSentinel(t *testing.T, err, want error) {
 		t.Error("no error")
 	}
 	for _, s := range []error{rollout.ErrConflict, rollout.ErrNotFound, rollout.ErrUnreachable, rollout.ErrDenied} {
-		if got := errors.Is(err, s); got != (want == s) {
+		if got := errors.Is(err, s); got != (errors.Is(want, s)) {
 			t.Errorf("%v: is %q: %t", err, s, got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestNoAnswerIsUnreachable(t *testing.T) {
 			c := newClient(t, Options{}) // before Parallel: envtest makes one user at a time
 			t.Parallel()
 			onWire(c, func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, cause })
-			_, err := c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: pointer("c")})
+			_, err := c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: new("c")})
 			checkSentinel(t, err, rollout.ErrUnreachable)
 			if !strings.Contains(err.Error(), c.Server()) {
 				t.Errorf("%v does not name the server", err)

@@ -44,6 +44,7 @@ var ErrLeaseUnreadable = errors.New("unreadable rollout annotation")
 // Holding is what the Lease shows to a reader. The zero value is a Lease that nobody holds.
 type Holding struct {
 	rollout.Tenure
+
 	// State is what the holder left on the Lease.
 	State rollout.LeaseState
 	// Since is when the holder took the Lease and Renewed when it last renewed it, both by the holder's own clock: for people,

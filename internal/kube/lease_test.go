@@ -22,6 +22,7 @@ import (
 // contender is one trueup process with a clock of its own.
 type contender struct {
 	*Lock
+
 	clock *handClock
 	line  *line
 	state rollout.LeaseState

@@ -33,10 +33,10 @@ func annotationRules() []rule {
 	return []rule{
 		{tool: "CloudStack live resize", key: "cloudstack.apache.org/cks-live-resize", source: "apache/cloudstack PR 14223 (draft)"},
 		{tool: "kured", key: "weave.works/kured-reboot-in-progress", source: "kubereboot/kured KuredRebootInProgressAnnotation"},
-		{tool: "Talos", key: "talos.dev/cordoned", busy: is("true"), source: "siderolabs/talos constants.AnnotationCordonedKey"},
-		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/reboot-ok", busy: is("true"), source: "flatcar/flatcar-linux-update-operator pkg/constants"},
-		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress", busy: is("true"), source: "flatcar/flatcar-linux-update-operator pkg/constants"},
-		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/agent-made-unschedulable", busy: is("true"), source: "flatcar/flatcar-linux-update-operator pkg/constants"},
+		{tool: "Talos", key: "talos.dev/cordoned", busy: isTrue, source: "siderolabs/talos constants.AnnotationCordonedKey"},
+		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/reboot-ok", busy: isTrue, source: "flatcar/flatcar-linux-update-operator pkg/constants"},
+		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress", busy: isTrue, source: "flatcar/flatcar-linux-update-operator pkg/constants"},
+		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/agent-made-unschedulable", busy: isTrue, source: "flatcar/flatcar-linux-update-operator pkg/constants"},
 		{tool: "OpenShift machine config operator", key: "machineconfiguration.openshift.io/state", busy: not("Done"), source: "openshift/machine-config-operator pkg/daemon/constants"},
 		{tool: "OpenShift machine config operator", key: "machineconfiguration.openshift.io/desiredConfig", unlike: "machineconfiguration.openshift.io/currentConfig", source: "openshift/machine-config-operator pkg/daemon/constants"},
 		{tool: "OpenShift machine config operator", key: "machineconfiguration.openshift.io/desiredDrain", unlike: "machineconfiguration.openshift.io/lastAppliedDrain", source: "openshift/machine-config-operator pkg/daemon/constants"},
@@ -51,8 +51,8 @@ func labelRules() []rule {
 	return []rule{
 		// The label stays as "upgrade-done" on every node whose driver was ever upgraded; upgrade-required is next to be cordoned.
 		{tool: "NVIDIA driver upgrade", key: "nvidia.com/*-driver-upgrade-state", busy: not("upgrade-done"), source: "NVIDIA/k8s-operator-libs UpgradeStateLabelKeyFmt"},
-		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/before-reboot", busy: is("true"), source: "flatcar/flatcar-linux-update-operator pkg/constants"},
-		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/after-reboot", busy: is("true"), source: "flatcar/flatcar-linux-update-operator pkg/constants"},
+		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/before-reboot", busy: isTrue, source: "flatcar/flatcar-linux-update-operator pkg/constants"},
+		{tool: "Flatcar update operator", key: "flatcar-linux-update.v1.flatcar-linux.net/after-reboot", busy: isTrue, source: "flatcar/flatcar-linux-update-operator pkg/constants"},
 	}
 }
 
@@ -72,7 +72,7 @@ func taintRules() []rule {
 	}
 }
 
-func is(value string) func(string) bool { return func(v string) bool { return v == value } }
+func isTrue(value string) bool { return value == "true" }
 
 // not is true for any value but the idle one. An empty value is idle too: these tools clear a sign that way.
 func not(idle string) func(string) bool { return func(v string) bool { return v != idle && v != "" } }

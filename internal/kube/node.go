@@ -117,7 +117,7 @@ func ownsUnschedulable(entry metav1.ManagedFieldsEntry) bool {
 	var fields struct {
 		Spec map[string]json.RawMessage `json:"f:spec"`
 	}
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 		return false // an unknown encoding shows no owner, and without an owner nothing is uncordoned
 	}
 	_, owns := fields.Spec["f:unschedulable"]

@@ -24,7 +24,7 @@ func TestClaimConflictsWithAnyChange(t *testing.T) {
 	kubectl(t, "label", "node", name, "example.org/touched=yes")
 
 	patch := patchFor(seen)
-	patch.Claim, patch.Unschedulable = pointer("claim"), pointer(true)
+	patch.Claim, patch.Unschedulable = new("claim"), new(true)
 	if _, err := c.Patch(t.Context(), patch); !errors.Is(err, rollout.ErrConflict) {
 		t.Fatalf("patch on an old resourceVersion: %v, want ErrConflict", err)
 	}
@@ -37,7 +37,7 @@ func TestClaimConflictsWithAnyChange(t *testing.T) {
 func TestPatchRefusesAnotherNodeOfTheSameName(t *testing.T) {
 	c := newClient(t, Options{})
 	patch := patchFor(readNode(t, c, makeNode(t)))
-	patch.UID, patch.Claim = "00000000-0000-0000-0000-000000000000", pointer("claim")
+	patch.UID, patch.Claim = "00000000-0000-0000-0000-000000000000", new("claim")
 	if _, err := c.Patch(t.Context(), patch); !errors.Is(err, rollout.ErrConflict) {
 		t.Errorf("patch with another uid: %v, want ErrConflict", err)
 	}
@@ -53,7 +53,7 @@ func TestClaimCordonRelease(t *testing.T) {
 	before := rawNode(t, name)
 
 	claim := patchFor(readNode(t, c, name))
-	claim.Claim, claim.Unschedulable, claim.ScaleDownDisabled = pointer("claim"), pointer(true), pointer(true)
+	claim.Claim, claim.Unschedulable, claim.ScaleDownDisabled = new("claim"), new(true), new(true)
 	claimed, err := c.Patch(t.Context(), claim)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestClaimCordonRelease(t *testing.T) {
 	}
 
 	release := patchFor(claimed)
-	release.Claim, release.Unschedulable, release.ScaleDownDisabled = pointer(""), pointer(false), pointer(false)
+	release.Claim, release.Unschedulable, release.ScaleDownDisabled = new(""), new(false), new(false)
 	released, err := c.Patch(t.Context(), release)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestPatchLeavesTheRestAlone(t *testing.T) {
 	name := makeNode(t)
 	kubectl(t, "cordon", name)
 	patch := patchFor(readNode(t, c, name))
-	patch.Claim = pointer("claim")
+	patch.Claim = new("claim")
 	got, err := c.Patch(t.Context(), patch)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestCordonOwnerFollowsTheLastChange(t *testing.T) {
 	c := newClient(t, Options{})
 	name := makeNode(t)
 	cordon := patchFor(readNode(t, c, name))
-	cordon.Claim, cordon.Unschedulable = pointer("claim"), pointer(true)
+	cordon.Claim, cordon.Unschedulable = new("claim"), new(true)
 	if _, err := c.Patch(t.Context(), cordon); err != nil {
 		t.Fatal(err)
 	}
@@ -132,14 +132,14 @@ func TestPatchesAmongKubeletPosts(t *testing.T) {
 	posts, stop := postStatus(t, name)
 
 	receive(t, posts, "first post of the kubelet")
-	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = pointer("claim"), pointer(true) })
+	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = new("claim"), new(true) })
 	receive(t, posts, "a post between claim and intent")
-	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim = pointer("claim with intent") })
+	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim = new("claim with intent") })
 	if got := readNode(t, c, name); !got.Unschedulable || got.Claim != "claim with intent" || got.UnschedulableBy != rollout.FieldManager {
 		t.Errorf("claimed and cordoned: %+v", got)
 	}
 	receive(t, posts, "a post between intent and release")
-	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = pointer(""), pointer(false) })
+	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = new(""), new(false) })
 	stop()
 	got := readNode(t, c, name)
 	if got.Unschedulable || got.Claim != "" {

@@ -15,17 +15,17 @@ func TestEncodePatch(t *testing.T) {
 		patch rollout.NodePatch
 		want  string
 	}{
-		{"claim alone", rollout.NodePatch{Claim: pointer("c")},
+		{"claim alone", rollout.NodePatch{Claim: new("c")},
 			`{"metadata":{"annotations":{"cks-trueup.github.io/claim":"c"},` + preconditions + `}}`},
-		{"drop the claim", rollout.NodePatch{Claim: pointer("")},
+		{"drop the claim", rollout.NodePatch{Claim: new("")},
 			`{"metadata":{"annotations":{"cks-trueup.github.io/claim":null},` + preconditions + `}}`},
-		{"cordon alone", rollout.NodePatch{Unschedulable: pointer(true)},
+		{"cordon alone", rollout.NodePatch{Unschedulable: new(true)},
 			`{"metadata":{` + preconditions + `},"spec":{"unschedulable":true}}`},
-		{"uncordon as kubectl does", rollout.NodePatch{Unschedulable: pointer(false)},
+		{"uncordon as kubectl does", rollout.NodePatch{Unschedulable: new(false)},
 			`{"metadata":{` + preconditions + `},"spec":{"unschedulable":null}}`},
-		{"scale-down mark", rollout.NodePatch{ScaleDownDisabled: pointer(true)},
+		{"scale-down mark", rollout.NodePatch{ScaleDownDisabled: new(true)},
 			`{"metadata":{"annotations":{"cluster-autoscaler.kubernetes.io/scale-down-disabled":"true"},` + preconditions + `}}`},
-		{"all of a release", rollout.NodePatch{Claim: pointer(""), Unschedulable: pointer(false), ScaleDownDisabled: pointer(false)},
+		{"all of a release", rollout.NodePatch{Claim: new(""), Unschedulable: new(false), ScaleDownDisabled: new(false)},
 			`{"metadata":{"annotations":{"cks-trueup.github.io/claim":null,"cluster-autoscaler.kubernetes.io/scale-down-disabled":null},` +
 				preconditions + `},"spec":{"unschedulable":null}}`},
 	}
@@ -45,9 +45,9 @@ func TestEncodePatch(t *testing.T) {
 
 func TestEncodePatchRefuses(t *testing.T) {
 	tests := map[string]rollout.NodePatch{
-		"no uid":             {Name: "n", ResourceVersion: "7", Claim: pointer("c")},
-		"no resourceVersion": {Name: "n", UID: "u", Claim: pointer("c")},
-		"no name":            {UID: "u", ResourceVersion: "7", Claim: pointer("c")},
+		"no uid":             {Name: "n", ResourceVersion: "7", Claim: new("c")},
+		"no resourceVersion": {Name: "n", UID: "u", Claim: new("c")},
+		"no name":            {UID: "u", ResourceVersion: "7", Claim: new("c")},
 		"no change":          {Name: "n", UID: "u", ResourceVersion: "7"},
 	}
 	for name, patch := range tests {

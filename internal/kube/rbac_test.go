@@ -80,7 +80,7 @@ func exercises(node string) map[string]func(context.Context, *Client) error {
 		"watch nodes": func(ctx context.Context, c *Client) error { _, err := c.Watch(ctx, node); return err },
 		"patch nodes": func(ctx context.Context, c *Client) error {
 			// A resourceVersion of the past is refused as a conflict, but only after authorisation.
-			_, err := c.Patch(ctx, rollout.NodePatch{Name: node, UID: "u", ResourceVersion: "1", Claim: pointer("c")})
+			_, err := c.Patch(ctx, rollout.NodePatch{Name: node, UID: "u", ResourceVersion: "1", Claim: new("c")})
 			if errors.Is(err, rollout.ErrConflict) {
 				return nil
 			}
@@ -132,11 +132,11 @@ func TestManifestIsEnough(t *testing.T) {
 	if _, err := c.Watch(t.Context(), name); err != nil {
 		t.Error(err)
 	}
-	n := patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = pointer("claim"), pointer(true) })
+	n := patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = new("claim"), new(true) })
 	if err := c.Record(t.Context(), rollout.NodeEvent{NodeName: name, NodeUID: n.UID, Reason: "Test", Message: "m"}); err != nil {
 		t.Error(err)
 	}
-	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = pointer(""), pointer(false) })
+	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = new(""), new(false) })
 	if err := lock.Release(t.Context(), tenure, true); err != nil {
 		t.Error(err)
 	}

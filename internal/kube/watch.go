@@ -77,6 +77,7 @@ func wake(woken chan<- struct{}) {
 // nodeWatch is a watch together with the context of its stream.
 type nodeWatch struct {
 	watch.Interface
+
 	cancel context.CancelFunc
 }
 

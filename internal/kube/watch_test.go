@@ -115,7 +115,7 @@ func TestWatchPausesGrow(t *testing.T) {
 // touch changes the Node in a way that only a watch on it can show.
 func touch(t *testing.T, c *Client, name string) {
 	t.Helper()
-	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim = pointer(p.ResourceVersion) })
+	patched(t, c, name, func(p *rollout.NodePatch) { p.Claim = new(p.ResourceVersion) })
 }
 
 // line is a network line that can be cut.

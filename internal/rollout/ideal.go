@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -129,9 +130,7 @@ func (w *ideal) post() {
 
 func with(r capacity.Resources, milliCPU, memory int64) capacity.Resources {
 	out := capacity.Resources{}
-	for name, q := range r {
-		out[name] = q
-	}
+	maps.Copy(out, r)
 	out["cpu"] = *resource.NewMilliQuantity(milliCPU, resource.DecimalSI)
 	out["memory"] = *resource.NewQuantity(memory, resource.BinarySI)
 	return out

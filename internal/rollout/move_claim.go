@@ -10,10 +10,10 @@ func (w *walk) makeClaim(ctx context.Context) error {
 	claim := newClaim(w.goal, w.tenure, w.Author, w.seen)
 	patch := NodePatch{}
 	if claim.Cordoned {
-		patch.Unschedulable = ptr(true)
+		patch.Unschedulable = new(true)
 	}
 	if claim.ScaleDown {
-		patch.ScaleDownDisabled = ptr(true)
+		patch.ScaleDownDisabled = new(true)
 	}
 	return w.writeClaim(ctx, claim, patch)
 }
@@ -102,5 +102,3 @@ func joinWords(a, b string) string {
 	}
 	return a + "; " + b
 }
-
-func ptr[T any](v T) *T { return &v }

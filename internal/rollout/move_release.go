@@ -9,12 +9,12 @@ import (
 // releaseNode gives back what the claim took, and drops the claim, in one patch that is conditional on the reading that was verified.
 func (w *walk) releaseNode(ctx context.Context) error {
 	uncordon, scaleDown := release(w.claim, w.seen)
-	patch := NodePatch{Claim: ptr("")}
+	patch := NodePatch{Claim: new("")}
 	if uncordon {
-		patch.Unschedulable = ptr(false)
+		patch.Unschedulable = new(false)
 	}
 	if scaleDown {
-		patch.ScaleDownDisabled = ptr(false)
+		patch.ScaleDownDisabled = new(false)
 	}
 	w.node.Warnings = releaseWarnings(w.claim, w.seen.Node, uncordon)
 	return w.patchNode(ctx, patch)

@@ -30,6 +30,7 @@ func (deafGuest) RestartKubelet(context.Context, string) (RestartResult, error) 
 // shortWatches end by themselves after a second.
 type shortWatches struct {
 	Nodes
+
 	begun *int
 }
 

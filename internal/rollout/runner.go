@@ -217,13 +217,14 @@ func goOn(nodes []NodeReport, cluster string) string {
 		}
 		goals[n.Target.Role] = goal
 	}
-	command := "trueup scale " + word(cluster)
+	var command strings.Builder
+	command.WriteString("trueup scale " + word(cluster))
 	for _, role := range []Role{RoleWorker, RoleControl, RoleEtcd} {
 		if goal, has := goals[role]; has {
-			command += " --" + string(role) + " " + word(goal)
+			command.WriteString(" --" + string(role) + " " + word(goal))
 		}
 	}
-	return command
+	return command.String()
 }
 
 // word quotes a name for the shell, if it needs that.

@@ -18,6 +18,7 @@ import (
 // trial is one run of a rollout on the simulated cluster, or several.
 type trial struct {
 	*cluster
+
 	goals  map[Role]Goal
 	limits Limits
 	stop   chan struct{}

@@ -14,6 +14,7 @@ import (
 // client is one run's way to the cluster, through all ports. Once it is dead, nothing that it calls has any effect.
 type client struct {
 	*cluster
+
 	run    string
 	cancel context.CancelFunc
 	dead   bool
@@ -25,6 +26,7 @@ type (
 	simGuests     struct{ *client }
 	simGuest      struct {
 		*client
+
 		m *machine
 	}
 	simNodes  struct{ *client }
@@ -317,7 +319,7 @@ func (c simLocker) Acquire(ctx context.Context, s LeaseState) (t Tenure, err err
 	for {
 		err = c.call(ctx, "Acquire", func() error {
 			l := &c.lease
-			if l.holder != nil && l.holder != c.client && !(expired && l.holder.dead) {
+			if l.holder != nil && l.holder != c.client && (!expired || !l.holder.dead) {
 				return &HeldError{Holder: l.holder.run, State: LeaseState{Run: l.holder.run, Actor: "somebody"}}
 			}
 			l.holder, l.transitions = c.client, l.transitions+1

@@ -61,6 +61,7 @@ var (
 
 type machine struct {
 	*cluster
+
 	instance capacity.Instance
 	jobs     []*Job
 	guest    capacity.Guest

@@ -111,7 +111,7 @@ func (w *walk) warm() {
 	}
 	target := *w.next
 	w.next = nil
-	go func() {
+	go func() { // the connection is for the next node: it outlives this one's turn
 		ctx, cancel := context.WithTimeout(context.Background(), w.Limits.Effect)
 		defer cancel()
 		_, _ = w.Guests.Guest(ctx, target) // a failure shows itself when that node's turn comes

@@ -87,7 +87,7 @@ func (c *call) checkClusterState(k *Cluster, _ *clusterGoal) *APIError {
 	return nil
 }
 
-func (c *call) checkAutoscaling(k *Cluster, goal *clusterGoal) *APIError {
+func (c *call) checkAutoscaling(_ *Cluster, goal *clusterGoal) *APIError {
 	if c.str("autoscalingenabled") == "" {
 		return nil
 	}

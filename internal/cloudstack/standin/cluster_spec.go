@@ -3,7 +3,9 @@ package standin
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -246,7 +248,7 @@ func (b *clusterBuilder) finishRecord() {
 			break
 		}
 	}
-	b.record.Endpoint = fmt.Sprintf("https://%s:%d/", host, b.spec.APIPort)
+	b.record.Endpoint = "https://" + net.JoinHostPort(host, strconv.Itoa(b.spec.APIPort)) + "/"
 	for role, n := range map[Role]int{RoleControl: len(b.spec.Control), RoleWorker: len(b.spec.Workers), RoleEtcd: len(b.spec.Etcd)} {
 		if o := b.m.offering(b.record.column(role)); o != nil {
 			b.record.Cores += n * o.CPUs

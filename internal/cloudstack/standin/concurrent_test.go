@@ -12,6 +12,7 @@ import (
 // slowHypervisor takes its time, as a real one does, and notices when two steps work on one VM at once.
 type slowHypervisor struct {
 	*SimHypervisor
+
 	mu   sync.Mutex
 	busy map[string]bool
 }

@@ -18,6 +18,7 @@ import (
 // bench is a model on a clock that stands still, with one cluster of one control node and two workers.
 type bench struct {
 	*Model
+
 	t               *testing.T
 	clock           *ManualClock
 	owner, stranger Account

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,9 +33,7 @@ func (m *Model) Handler() http.Handler {
 		if a.cut {
 			panic(http.ErrAbortHandler) // net/http's way to cut a connection
 		}
-		for name, values := range a.header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), a.header)
 		w.WriteHeader(a.status)
 		_, _ = w.Write(a.body) // the client may be gone
 	})

@@ -65,8 +65,8 @@ func (m *Model) ownerJSON(o Owner) ownerJSON {
 }
 
 // vmJSON shows a VM. Where it runs is for admins only.
-func (m *Model) vmJSON(real *VM, admin bool) vmJSON {
-	vm := m.listed(real)
+func (m *Model) vmJSON(stored *VM, admin bool) vmJSON {
+	vm := m.listed(stored)
 	s := m.sizeOf(vm)
 	out := vmJSON{
 		ID: vm.ID, Name: vm.Name, DisplayName: vm.DisplayName, State: vm.State, ZoneID: vm.ZoneID, Hypervisor: "KVM",

@@ -40,7 +40,7 @@ type Defaults struct{ ZoneID, HostID, TemplateID, VersionID, DomainID string }
 // Model is a CloudStack: its records, its jobs and its habits. Its methods may be called at the same time.
 type Model struct {
 	cfg      Config
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // the model's own life, which Close ends
 	cancel   context.CancelFunc
 	defaults Defaults
 	commands map[string]command

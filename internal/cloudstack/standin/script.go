@@ -102,6 +102,7 @@ func (ListedLate) effect()      {}
 
 type armedFault struct {
 	Fault
+
 	left int
 }
 

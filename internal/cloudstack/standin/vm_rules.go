@@ -101,10 +101,10 @@ func (m *Model) atLeast(major, minor int) bool {
 // includesTags reports whether all comma-separated tags of want are in have.
 func includesTags(have, want string) bool {
 	set := map[string]bool{}
-	for _, tag := range strings.Split(have, ",") {
+	for tag := range strings.SplitSeq(have, ",") {
 		set[strings.TrimSpace(tag)] = true
 	}
-	for _, tag := range strings.Split(want, ",") {
+	for tag := range strings.SplitSeq(want, ",") {
 		if tag = strings.TrimSpace(tag); tag != "" && !set[tag] {
 			return false
 		}

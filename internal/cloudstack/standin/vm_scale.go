@@ -2,6 +2,7 @@ package standin
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 )
 
@@ -43,9 +44,7 @@ func (c *call) customSize(o *Offering) (size, error) {
 	}
 	details := map[string]string{}
 	for _, d := range c.indexed("details") {
-		for k, v := range d {
-			details[k] = v
-		}
+		maps.Copy(details, d)
 	}
 	for key, field := range map[string]*int{"cpunumber": &goal.CPUs, "cpuspeed": &goal.MHz, "memory": &goal.MemoryMiB} {
 		if details[key] == "" {
