@@ -176,6 +176,34 @@ func TestEachActionLooksAtTheLease(t *testing.T) {
 	}
 }
 
+// A run that has lost the Lease writes nothing on its way out of another fault either: neither that fault into the claim, nor the claim away.
+func TestNothingIsWrittenOnTheWayOutWithoutTheLease(t *testing.T) {
+	rows := []struct {
+		name    string
+		arrange func(tr *trial, m *machine)
+		layer   capacity.Layer
+	}{
+		{"nothing was done yet", func(tr *trial, m *machine) {
+			tr.when(func() bool { return m.node.Claim != "" }, func() { m.jobs = []*Job{{ID: "theirs", Status: JobPending, Created: time.Now()}} })
+		}, capacity.LayerCloudStack},
+		{"something was done", func(_ *trial, m *machine) { m.slowReady = time.Hour }, capacity.LayerReadiness},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			simulate(t, []string{"w1"}, func(t *testing.T, tr *trial) {
+				m := tr.machine("w1")
+				r.arrange(tr, m)
+				tr.after(time.Minute, func() { tr.lease.stolen = true }) // while it waits
+				f, _ := tr.fault(t)
+				tr.close()
+				if claim := m.claim(); f.Layer != r.layer || f.GivenBack || claim == nil || claim.Fault != nil || claim.Phase != "" {
+					t.Errorf("%v\nclaim %+v", f, claim)
+				}
+			})
+		})
+	}
+}
+
 // when runs do as soon as the condition holds.
 func (tr *trial) when(condition func() bool, do func()) {
 	tr.after(simCall/2, func() {
