@@ -33,7 +33,7 @@ func (c *Client) backoff(attempt int, err error) (time.Duration, bool) {
 }
 
 // randomPart is a random duration below most.
-func randomPart(most time.Duration) time.Duration { return rand.N(most) } //nolint:gosec // spreads clients, guards nothing
+func randomPart(most time.Duration) time.Duration { return rand.N(most) } // spreads clients, guards nothing
 
 // transient: no answer at all, a throttle, or a proxy that lost its server. CloudStack's own 530 is not among them: it
 // would fail the same way a moment later.

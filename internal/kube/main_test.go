@@ -195,9 +195,6 @@ func statusAnswer(r *http.Request, code int) *http.Response {
 	}
 }
 
-//go:fix inline
-func pointer[T any](v T) *T { return new(v) }
-
 // receive takes a value from the channel or fails the test.
 func receive[T any](t *testing.T, from <-chan T, what string) T {
 	t.Helper()

@@ -32,7 +32,7 @@ func NewFastClock(factor int) *FastClock {
 }
 
 // Now implements Clock.
-func (c *FastClock) Now() time.Time { return c.start.Add(time.Since(c.start) * c.factor) }
+func (c *FastClock) Now() time.Time { return c.start.Add(time.Since(c.start) * c.factor) } //nolint:durationcheck // factor is a number
 
 // After implements Clock.
 func (c *FastClock) After(d time.Duration) <-chan time.Time { return time.After(d / c.factor) }

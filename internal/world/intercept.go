@@ -237,5 +237,5 @@ func (w *World) jitter(d time.Duration, parts ...any) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return d/2 + time.Duration(w.hash(parts...)%uint64(d))
+	return d/2 + time.Duration(w.hash(parts...)%uint64(d)) //nolint:gosec // below d, which is a duration
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -152,11 +153,7 @@ func (m *machine) setDevices(count int64) {
 }
 
 func clone(r capacity.Resources) capacity.Resources {
-	out := make(capacity.Resources, len(r))
-	for name, q := range r {
-		out[name] = q
-	}
-	return out
+	return maps.Clone(r)
 }
 
 // status posts the Ready condition with a heartbeat, which is cut to the second.

@@ -48,10 +48,10 @@ func checkIntercepted(t *testing.T, r *Run, name string, method reflect.Value) {
 	args := []reflect.Value{reflect.ValueOf(ctx)}
 	for i := 1; i < method.Type().NumIn(); i++ {
 		arg := reflect.New(method.Type().In(i)).Elem()
-		if target, ok := arg.Addr().Interface().(*rollout.Target); ok {
+		if target, ok := reflect.TypeAssert[*rollout.Target](arg.Addr()); ok {
 			*target = r.w.machines[0].target()
 		}
-		if text, ok := arg.Addr().Interface().(*string); ok {
+		if text, ok := reflect.TypeAssert[*string](arg.Addr()); ok {
 			*text = r.w.machines[0].id
 		}
 		args = append(args, arg)

@@ -140,7 +140,7 @@ func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 
 // finished tells whether instance, guest, kubelet and Node have the offering, as seen by the world itself.
 func (m *machine) finished(o capacity.Offering) bool {
-	i, _ := m.w.instance(m.id)
+	i := m.w.instance(m.id)
 	n := m.node.Node
 	return i.OfferingID == o.ID && m.complete(o) && n.CPUs() == int64(o.CPUs)*1000 && n.Memory() == m.memTotal() &&
 		n.Ready.True() && m.kubelet.running && m.kubelet.found == m.hardware()
@@ -148,7 +148,7 @@ func (m *machine) finished(o capacity.Offering) bool {
 
 // asBefore tells whether nothing of a resize can be seen anywhere.
 func (m *machine) asBefore(b rollout.Before) bool {
-	i, _ := m.w.instance(m.id)
+	i := m.w.instance(m.id)
 	return i.OfferingID == b.Instance.OfferingID && m.guest.CPUsPresent == b.Guest.CPUsPresent && m.guest.MemoryPresent() == b.Guest.MemoryPresent() &&
 		m.node.CPUs() == capacity.Node{Capacity: b.Capacity}.CPUs()
 }

@@ -37,7 +37,7 @@ type troubled struct {
 }
 
 func newScenario(seed uint64) *scenario {
-	r := rand.New(rand.NewPCG(seed, 0x74727565)) //nolint:gosec // a simulation
+	r := rand.New(rand.NewPCG(seed, 0x74727565))
 	s := &scenario{seed: seed, config: randomConfig(r, seed), upsetOneIn: pick[uint64](r, 0, 0, 200, 60, 20, 8)}
 	for range r.IntN(3) {
 		s.faults = append(s.faults, randomFault(r, s.name(r)))

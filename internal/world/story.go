@@ -41,7 +41,7 @@ func (w *World) State() string {
 	machines := w.machines
 	w.mu.Unlock()
 	for _, m := range machines {
-		instance, _ := w.instance(m.id)
+		instance := w.instance(m.id)
 		resizes := w.resizes(m.id)
 		w.mu.Lock()
 		fmt.Fprintf(&b, "%s: %s, %s; guest %s; %s; resize jobs of ours %d, restarts of ours %d\n",

@@ -238,7 +238,7 @@ func (w *World) Members() []rollout.Member {
 	machines := w.machines
 	w.mu.Unlock()
 	for _, m := range machines {
-		instance, _ := w.instance(m.id)
+		instance := w.instance(m.id)
 		w.mu.Lock()
 		member := rollout.Member{Seen: rollout.Observation{Target: m.target(), Instance: instance, ServerTime: w.clock.Now().Truncate(time.Second), Guest: m.reading()}}
 		if m.node != nil {
@@ -270,20 +270,20 @@ func (w *World) peers(m *machine) (out []rollout.Peer) {
 }
 
 // instance is the VM as CloudStack lists it.
-func (w *World) instance(id string) (capacity.Instance, bool) {
-	vm, ok := w.CloudStack.VM(id)
+func (w *World) instance(id string) capacity.Instance {
+	vm, _ := w.CloudStack.VM(id)
 	i := capacity.Instance{ID: vm.ID, Name: vm.Name, State: string(vm.State), OfferingID: vm.OfferingID, DynamicallyScalable: vm.DynamicallyScalable}
 	for _, o := range []capacity.Offering{w.Small, w.Big} {
 		if o.ID == vm.OfferingID {
 			i.OfferingName, i.CPUs, i.SpeedMHz, i.MemoryMiB = o.Name, o.CPUs, o.SpeedMHz, o.MemoryMiB
 		}
 	}
-	return i, ok
+	return i
 }
 
 // present is the offering that the instance has.
 func (w *World) present(instance string) capacity.Offering {
-	i, _ := w.instance(instance)
+	i := w.instance(instance)
 	return i.Present()
 }
 
