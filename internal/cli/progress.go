@@ -19,7 +19,8 @@ type progress interface {
 	Close()
 }
 
-// plainProgress writes one line for each thing that begins, for logs and pipes. A wait is written once, not at every look.
+// plainProgress writes one line for each thing that begins, for logs and pipes. A wait is written once, not at every
+// look, and so is an action that is tried again at once.
 type plainProgress struct {
 	out   io.Writer
 	began time.Time
@@ -36,8 +37,8 @@ func (p *plainProgress) Event(e rollout.Event) {
 	text, key := oneLine(describe(e)), string(e.Move)+"/"+string(e.Action)+"/"+e.Check.What
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text == "" || (e.Action == "" && p.last[e.Target.Name] == key) {
-		return
+	if text == "" || p.last[e.Target.Name] == key {
+		return // the same wait, or an action that lost a race for the Node before it did anything and is tried again
 	}
 	p.last[e.Target.Name] = key
 	fmt.Fprintf(p.out, "%7.1fs  %s  %-7s  %s\n", e.At.Sub(p.began).Seconds(), e.Target.Name, e.Move, text)
