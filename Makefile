@@ -45,7 +45,7 @@ mutants: kubernetes ## test the tests: break the engine in one small place at a 
 
 .PHONY: integration
 integration: deps image ## the lab's tests: real guests, real kubelets, the real binary; one package after the other, for two cores
-	cd lab && go test -count=1 -p 1 -timeout 40m ./...
+	cd lab && go test -count=1 -p 1 -timeout 55m ./...
 
 .PHONY: image
 image: deps kubernetes ## build the guests' image, once per version of its inputs, into the cache
