@@ -1,6 +1,6 @@
 // Command mutants tests the tests: it breaks the engine in one small place at a time, and each time some test must fail.
 //
-//	make mutants                          all of them; takes a quarter of an hour on two cores
+//	make mutants                          all of them; takes half an hour on two cores
 //	go run ./internal/mutants -only cordon   those whose name or file holds the word
 //	go run ./internal/mutants -update        all of them, and write docs/mutants.md; with -only, its rows of those
 //

@@ -50,6 +50,9 @@ func spoilers() []spoiler {
 	complete := func(p point) bool { return p.fenced() && p.instance == instanceGoal && p.hardware() }
 	any := []Action{ActionClaim, ActionAdopt, ActionResize, ActionNoteJob, ActionOnline, ActionRestart, ActionRelease, ActionNoteUnchanged, ActionGiveBack, ""}
 	touching := []Action{ActionClaim, ActionResize, ActionRestart, ActionRelease}
+	asking := func(request int) func(point) bool {
+		return func(p point) bool { return p.fenced() && p.instance == instanceOld && p.request == request }
+	}
 	is := func(a Action) func(Step) bool { return func(s Step) bool { return s.Kind == KindAct && s.Action == a } }
 	peer := func(status string) func(*scene) {
 		return func(s *scene) { s.seen.Peers = []Peer{{Name: "cp-2", Ready: capacity.Condition{Status: status}}} }
@@ -100,6 +103,10 @@ func spoilers() []spoiler {
 		{"another run's claim under the same number", ours, func(s *scene) { s.tenure.Run = "run-2" }, nil, is(ActionAdopt)},
 		{"hardware went after the restart", func(p point) bool { return p.fenced() && p.instance == instanceGoal && p.restart == restartHappened }, func(s *scene) { s.claim.Restart.CPUsOnline = 64 }, nil,
 			func(s Step) bool { return s.Kind == KindStop }},
+		{"CloudStack's clock is at the request's expiry, not after it", asking(requestLostExpired), func(s *scene) { s.claim.Resize.Expires = s.seen.ServerTime }, []Action{ActionResize}, nil},
+		{"the job was made in the second of the request", asking(requestLostFound), func(s *scene) { s.claim.Resize.Asked = s.claim.Resize.Asked.Add(999 * time.Millisecond) }, nil, is(ActionNoteJob)},
+		{"the job that failed is another one than the named", asking(requestFailedTwiceSeen), func(s *scene) { s.seen.Job.ID = "job-2" }, []Action{ActionGiveBack, ActionNoteUnchanged}, nil},
+		{"the first reading is of another boot", asking(requestFailedTwiceSeen), func(s *scene) { s.claim.Resize.Unchanged.BootID = "boot-0" }, []Action{ActionGiveBack}, nil},
 		{"announced for less hardware", func(p point) bool { return complete(p) && p.restart == restartAnnounced }, func(s *scene) { s.claim.Restart.CPUsOnline = 3 }, nil, is(ActionRestart)},
 	}
 }
