@@ -26,7 +26,7 @@ func testInterrupted(t *testing.T, f *fixture) {
 	eventually(t, "the resize of "+first.Name(), func() bool { return f.pendingJob(first.VMID()) })
 	r.signal(t, os.Interrupt)
 	r.wait().expectCode(t, 130)
-	f.expectLeaseFree(t)
+	f.expectUnfinished(t)
 	if now := f.readNode(t, first.Name()); !now.Claimed || !now.Unschedulable {
 		t.Errorf("%s after the interrupt: %+v, want it claimed and cordoned", first.Name(), now)
 	}

@@ -227,8 +227,24 @@ func (f *fixture) pods(t testing.TB) map[string]string {
 	return all
 }
 
-// expectLeaseFree looks at the Lease that keeps two rollouts apart.
+// expectLeaseFree: nobody holds the Lease that keeps two rollouts apart, and no rollout is unfinished.
 func (f *fixture) expectLeaseFree(t testing.TB) {
+	t.Helper()
+	if left := f.expectLeaseUnheld(t); len(left) > 0 {
+		t.Errorf("the Lease has annotations %v, want none", left)
+	}
+}
+
+// expectUnfinished: nobody holds the Lease, and the rollout that was stopped on its way hangs on it for whoever resumes.
+func (f *fixture) expectUnfinished(t testing.TB) {
+	t.Helper()
+	if left := f.expectLeaseUnheld(t); left["cks-trueup.github.io/rollout"] == "" {
+		t.Errorf("the Lease has annotations %v, want the unfinished rollout among them", left)
+	}
+}
+
+// expectLeaseUnheld returns the annotations of a Lease that nobody holds.
+func (f *fixture) expectLeaseUnheld(t testing.TB) map[string]string {
 	t.Helper()
 	lease, err := f.Kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "trueup", metav1.GetOptions{})
 	if err != nil {
@@ -237,7 +253,5 @@ func (f *fixture) expectLeaseFree(t testing.TB) {
 	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
 		t.Errorf("the Lease is held by %q, want nobody", *holder)
 	}
-	if len(lease.Annotations) > 0 {
-		t.Errorf("the Lease has annotations %v, want none", lease.Annotations)
-	}
+	return lease.Annotations
 }
