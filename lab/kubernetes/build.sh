@@ -49,6 +49,7 @@ say "  downloading sources …"
 go mod download
 step "kube-apiserver, etcd, kubectl" "6 min" k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl go.etcd.io/etcd/server/v3
 mv "$work/v3" "$work/etcd" 2>/dev/null || mv "$work/server" "$work/etcd"
+step "etcdctl" "5 s" go.etcd.io/etcd/etcdctl/v3
 step "kubelet" "1.5 min" k8s.io/kubernetes/cmd/kubelet
 step "kube-controller-manager, kube-scheduler" "1 min" k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 touch "$work/.complete"

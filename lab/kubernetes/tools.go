@@ -6,6 +6,7 @@
 package kubernetes
 
 import (
+	_ "go.etcd.io/etcd/etcdctl/v3"
 	_ "go.etcd.io/etcd/server/v3"
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
