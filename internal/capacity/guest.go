@@ -33,9 +33,12 @@ type Guest struct {
 	MemoryManagerPolicy string `json:"memoryManagerPolicy,omitempty"`
 	// KubepodsCPUs is the number of CPUs that pods may use, cpuset.cpus.effective of the kubepods cgroup; 0 if it can't be read.
 	KubepodsCPUs int `json:"kubepodsCPUs,omitempty"`
+
+	// Etcd is what a dedicated etcd machine says about etcd; nil on every other machine.
+	Etcd *Etcd `json:"etcd,omitempty"`
 }
 
-// Unit is the state of kubelet's systemd unit.
+// Unit is the state of a systemd unit: kubelet's, or etcd's.
 type Unit struct {
 	ActiveState  string `json:"activeState"` // active, activating, failed, …
 	SubState     string `json:"subState"`    // running, auto-restart, …

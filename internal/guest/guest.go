@@ -35,7 +35,7 @@ func onlineCommand() command   { return command{"online", onlineScript, 120, 256
 func restartCommand() command  { return command{"restart", restartScript, 120, 4 << 10} }
 func diagnoseCommand() command { return command{"diagnose", diagnoseScript, 60, 128 << 10} }
 
-// Probe reads everything that the checks need, in one command.
+// Probe reads everything that the checks need, in one command; on a dedicated etcd machine in two.
 func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
 	lines, err := g.run(ctx, probeCommand(), g.timeouts.Probe, "")
 	if err != nil {
@@ -45,7 +45,10 @@ func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
 	if err != nil {
 		return capacity.Guest{}, fmt.Errorf("%v: probe: %w", place{target: g.link.target}, err)
 	}
-	return reading, nil
+	if g.link.target.Role == rollout.RoleEtcd {
+		reading.Etcd, err = g.etcd(ctx)
+	}
+	return reading, err
 }
 
 // Online brings up every plugged CPU and memory block that is offline. It is safe to repeat. What the guest's kernel refused is
@@ -87,7 +90,11 @@ func (g *guest) RestartKubelet(ctx context.Context, invocationID string) (rollou
 
 // Diagnose collects the lines that tell a person why, each with its source in front. Best effort.
 func (g *guest) Diagnose(ctx context.Context) ([]string, error) {
-	lines, err := g.run(ctx, diagnoseCommand(), g.timeouts.Diagnose, "")
+	c := diagnoseCommand()
+	if g.link.target.Role == rollout.RoleEtcd {
+		c = diagnoseEtcdCommand()
+	}
+	lines, err := g.run(ctx, c, g.timeouts.Diagnose, "")
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // commands are all commands that are ever run in a guest.
 func commands() []command {
-	return []command{probeCommand(), onlineCommand(), restartCommand(), diagnoseCommand()}
+	return []command{probeCommand(), onlineCommand(), restartCommand(), diagnoseCommand(), etcdCommand(), diagnoseEtcdCommand()}
 }
 
 func TestScriptsAreFitForOneArgument(t *testing.T) {

@@ -51,22 +51,29 @@ func probeFields() map[string]field {
 // parseProbe reads the answer of the probe, and refuses one with a missing, unknown, repeated or garbled key.
 func parseProbe(lines []string) (capacity.Guest, error) {
 	var reading capacity.Guest
-	missing := probeFields()
+	if err := parseFields(&reading, probeFields(), lines); err != nil {
+		return capacity.Guest{}, err
+	}
+	return reading, nil
+}
+
+// parseFields reads key=value lines, each of the fields exactly once.
+func parseFields(reading *capacity.Guest, missing map[string]field, lines []string) error {
 	for _, line := range lines {
 		key, value, ok := strings.Cut(line, "=")
 		parse := missing[key]
 		if !ok || parse == nil {
-			return capacity.Guest{}, fmt.Errorf("unexpected line %q (unknown or repeated)", oneLine(line))
+			return fmt.Errorf("unexpected line %q (unknown or repeated)", oneLine(line))
 		}
-		if err := parse(&reading, value); err != nil {
-			return capacity.Guest{}, fmt.Errorf("%s: %w", key, err)
+		if err := parse(reading, value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 		delete(missing, key)
 	}
 	if len(missing) > 0 {
-		return capacity.Guest{}, fmt.Errorf("missing from the answer: %s", list(slices.Sorted(maps.Keys(missing))))
+		return fmt.Errorf("missing from the answer: %s", list(slices.Sorted(maps.Keys(missing))))
 	}
-	return reading, nil
+	return nil
 }
 
 func uuidField(at func(*capacity.Guest) *string) field {

@@ -116,6 +116,7 @@ func (m *machine) fakeCommands() {
 show)
 	[ ! -e "$STATE/show-fails" ] || { echo "Failed to connect to bus: Connection refused" >&2; exit 1; }
 	case $* in
+	*etcd.service*) cat "$STATE/etcd-unit" ;;
 	*--value*)
 		[ ! -e "$STATE/slow" ] || echo "1311.00 1.0" >"$STATE/../proc/uptime"
 		sed -n "s/^InvocationID=//p" "$STATE/unit" ;;
