@@ -9,10 +9,13 @@ import (
 )
 
 // Healthy lists all that must be true of a node for its pods to be well off with what it has now: the guest has what the instance has,
-// kubelet runs, the Node shows what the guest has and is Ready. Before is an earlier reading of the guest, nil if there is none.
+// kubelet runs, the Node shows what the guest has and is Ready; on a dedicated etcd machine etcd runs, and finds its members healthy. Before is an earlier reading of the guest, nil if there is none.
 func Healthy(before *capacity.Guest, seen Observation) []capacity.Check {
-	return append(capacity.CheckGuest(before, seen.Guest, seen.Instance.Present()),
-		checkIdentity(seen),
+	checks := append(capacity.CheckGuest(before, seen.Guest, seen.Instance.Present()), checkIdentity(seen))
+	if !seen.Target.Role.HasNode() {
+		return append(checks, capacity.CheckEtcd(seen.Guest))
+	}
+	return append(checks,
 		capacity.CheckRunning(seen.Guest),
 		checkBoot(seen),
 		capacity.CheckCapacity(seen.Guest, seen.Node),

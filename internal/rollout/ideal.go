@@ -53,6 +53,10 @@ func (w *ideal) pass(s Step) {
 	case MoveRestart:
 		w.run()
 	default:
+		if !w.seen.Target.Role.HasNode() {
+			w.seen.Guest.Etcd = &capacity.Etcd{Unit: capacity.Unit{ActiveState: "active", SubState: "running", MainPID: 1}, Members: []capacity.EtcdMember{{Healthy: true}}}
+			return
+		}
 		w.run()
 		w.age(w.goal.Settle)
 		w.seen.Guest.KubepodsCPUs = min(w.seen.Guest.KubepodsCPUs, 1) * w.seen.Guest.CPUsOnline

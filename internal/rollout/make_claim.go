@@ -16,12 +16,13 @@ type Author struct {
 // newClaim is the claim that the claim move writes for what was seen. The cordon is ours only if the node was schedulable, and
 // only where something is going to change for its pods: an offering that differs in CPU speed alone needs none.
 func newClaim(goal Goal, tenure Tenure, author Author, seen Observation) *Claim {
+	hasNode := seen.Target.Role.HasNode()
 	return &Claim{
 		Version: claimVersion, Run: tenure.Run, Transitions: tenure.Transitions,
 		Actor: author.Actor, Why: author.Why, Since: author.Since,
 		InstanceID: seen.Instance.ID, Goal: goal.Offering,
-		Cordoned:  !seen.Node.Unschedulable && changesSize(goal, seen),
-		ScaleDown: !seen.Node.ScaleDownDisabled,
+		Cordoned:  hasNode && !seen.Node.Unschedulable && changesSize(goal, seen),
+		ScaleDown: hasNode && !seen.Node.ScaleDownDisabled,
 		Before: Before{Instance: seen.Instance, Guest: seen.Guest,
 			Capacity: seen.Node.Capacity, Allocatable: seen.Node.Allocatable},
 	}
@@ -32,8 +33,7 @@ func changesSize(goal Goal, seen Observation) bool {
 	if seen.Instance.CPUs != goal.Offering.CPUs || seen.Instance.MemoryMiB != goal.Offering.MemoryMiB {
 		return true
 	}
-	_, failed := capacity.Failed(capacity.CheckGuestCPUs(seen.Guest, goal.Offering), capacity.CheckGuestBlocks(seen.Guest, goal.Offering),
-		capacity.CheckCapacity(seen.Guest, seen.Node))
+	_, failed := capacity.Failed(sizes(goal, seen)...)
 	return failed
 }
 

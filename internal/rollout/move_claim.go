@@ -3,6 +3,8 @@ package rollout
 import (
 	"context"
 	"errors"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
 // makeClaim records what was seen and cordons, in one patch that is conditional on the very reading that Next decided on.
@@ -34,6 +36,13 @@ func (w *walk) writeClaim(ctx context.Context, claim *Claim, patch NodePatch) er
 }
 
 func (w *walk) patchNode(ctx context.Context, patch NodePatch) error {
+	if !w.target.Role.HasNode() {
+		// The Lease under our tenure is the condition: nobody else writes this claim meanwhile.
+		if err := w.Shelf.Shelve(ctx, w.tenure, w.target.InstanceID, *patch.Claim); err != nil {
+			return err
+		}
+		return w.took(capacity.Node{Claim: *patch.Claim})
+	}
 	patch.Name, patch.UID, patch.ResourceVersion = w.seen.Node.Name, w.seen.Node.UID, w.seen.Node.ResourceVersion
 	n, err := w.Nodes.Patch(ctx, patch)
 	if err != nil {
@@ -55,11 +64,7 @@ func (w *walk) amendClaim(ctx context.Context, change func(*Claim)) error {
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
-		n, err := w.Nodes.Node(ctx, w.target.Name)
-		if err != nil {
-			return err
-		}
-		if err := w.took(n); err != nil {
+		if err := w.readNode(ctx); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,8 @@ func Next(goal Goal, tenure Tenure, claim *Claim, seen Observation) Step {
 		return nextResize(goal, claim, seen)
 	case !guestAgrees(claim, goal, seen):
 		return nextOnline(goal, claim, seen)
+	case !seen.Target.Role.HasNode():
+		return nextEtcd(seen)
 	}
 	return nextNode(goal, claim, seen)
 }
@@ -47,6 +49,17 @@ func nextUnclaimed(goal Goal, seen Observation) Step {
 	if c := capacity.CheckMemTotal(nil, seen.Guest, goal.Offering); !c.OK {
 		return stopCheck(MoveVerify, "all memory blocks are online, but MemTotal is implausible: is a balloon inflated?", c)
 	}
+	return nextAgreeing(seen)
+}
+
+// nextAgreeing decides for a node that is where it shall be: it must be well, too.
+func nextAgreeing(seen Observation) Step {
+	if !seen.Target.Role.HasNode() {
+		if c := capacity.CheckEtcd(seen.Guest); !c.OK {
+			return stopCheck(MoveVerify, "every view agrees, but etcd is not healthy", c)
+		}
+		return Step{Kind: KindDone, Why: "all views agree"}
+	}
 	if c, failed := capacity.Failed(capacity.CheckRunning(seen.Guest), capacity.CheckReady(seen.Node),
 		capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node)); failed {
 		return stopCheck(MoveVerify, "every view agrees, but the Node is not healthy", c)
@@ -63,15 +76,19 @@ func stopRefused(m Move, r Refusal) Step {
 
 // lagging says in words which view has not reached the goal yet, or "" if all have.
 func lagging(goal Goal, seen Observation) string {
-	if c, failed := capacity.Failed(
-		capacity.CheckInstance(seen.Instance, goal.Offering),
-		capacity.CheckGuestCPUs(seen.Guest, goal.Offering),
-		capacity.CheckGuestBlocks(seen.Guest, goal.Offering),
-		capacity.CheckCapacity(seen.Guest, seen.Node),
-	); failed {
+	if c, failed := capacity.Failed(append([]capacity.Check{capacity.CheckInstance(seen.Instance, goal.Offering)}, sizes(goal, seen)...)...); failed {
 		return c.String()
 	}
 	return ""
+}
+
+// sizes compares what the guest has online with the goal, and what the Node shows with the guest.
+func sizes(goal Goal, seen Observation) []capacity.Check {
+	out := []capacity.Check{capacity.CheckGuestCPUs(seen.Guest, goal.Offering), capacity.CheckGuestBlocks(seen.Guest, goal.Offering)}
+	if seen.Target.Role.HasNode() {
+		out = append(out, capacity.CheckCapacity(seen.Guest, seen.Node))
+	}
+	return out
 }
 
 // foreign refuses to go on where the claim is not for this goal or this machine, where SSH or the Node's name leads to another
@@ -174,15 +191,12 @@ func restartDue(claim *Claim, seen Observation) string {
 		return "an announced restart has not happened"
 	case restarted(claim, seen), check.OK:
 		return ""
-	case replaced(claim.Before.Guest, seen.Guest) && !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:
-		return "" // somebody rebooted, or restarted kubelet, and it has not posted yet: it may well have found everything
+	case !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:
+		// The present process has not posted yet, and may well have found everything: somebody rebooted, or restarted kubelet, or we did and
+		// somebody deleted the claim that said so.
+		return ""
 	}
 	return check.String()
-}
-
-// replaced tells whether another kubelet process runs than the one before: the machine was rebooted, or kubelet restarted.
-func replaced(before, now capacity.Guest) bool {
-	return before.BootID != now.BootID || before.Kubelet.InvocationID != now.Kubelet.InvocationID
 }
 
 // verification lists all that must be true of kubelet and the Node before the node is given back, in the order in which it comes true.
@@ -224,6 +238,14 @@ func checkKubepods(seen Observation) capacity.Check {
 		OK: n == 0 || n == seen.Guest.CPUsOnline, Expected: fmt.Sprint(seen.Guest.CPUsOnline), Observed: fmt.Sprint(n)}
 }
 
+// nextEtcd decides once instance and guest of a dedicated etcd machine have the goal. Nothing is restarted: etcd does not size itself by the machine.
+func nextEtcd(seen Observation) Step {
+	if c, failed := capacity.Failed(capacity.CheckEtcd(seen.Guest), checkPeers(seen)); failed {
+		return wait(MoveVerify, c)
+	}
+	return act(ActionRelease, "verified")
+}
+
 // checkPeers tells whether the other control-plane nodes are Ready and the API server calls itself ready, its etcd included.
 func checkPeers(seen Observation) capacity.Check {
 	c := capacity.Check{Layer: capacity.LayerReadiness, What: "rest of the control plane", OK: true, Expected: "ready", Observed: "ready"}
@@ -245,6 +267,9 @@ func checkPeers(seen Observation) capacity.Check {
 // checkIdentity tells whether CloudStack, SSH and the Kubernetes API speak of one machine.
 func checkIdentity(seen Observation) capacity.Check {
 	id, guest, node := seen.Instance.ID, seen.Guest.ProductUUID, seen.Node.SystemUUID
+	if !seen.Target.Role.HasNode() {
+		return capacity.Check{Layer: capacity.LayerAccess, What: "machine behind SSH", OK: guest == id, Expected: id, Observed: "DMI UUID of the guest " + guest}
+	}
 	return capacity.Check{Layer: capacity.LayerAccess, What: "machine behind SSH and Node", OK: guest == id && node == id,
 		Expected: id, Observed: fmt.Sprintf("DMI UUID of the guest %s, systemUUID of the Node %s", guest, node)}
 }

@@ -54,10 +54,18 @@ func nextRequest(seen Observation, atGoal capacity.Check, why string) Step {
 	case !seen.Instance.Running():
 		return wait(MoveResize, capacity.Check{Layer: capacity.LayerCloudStack, What: "state of the instance", Expected: "Running", Observed: seen.Instance.State})
 	}
-	if c := checkPeers(seen); !c.OK {
+	if c, failed := capacity.Failed(others(seen)...); failed {
 		return wait(MoveResize, c)
 	}
 	return act(ActionResize, why)
+}
+
+// others lists what must be true of the machines that stand in for this one while it is worked on: the rest of the control plane, and of etcd.
+func others(seen Observation) []capacity.Check {
+	if !seen.Target.Role.HasNode() {
+		return []capacity.Check{capacity.CheckEtcd(seen.Guest), checkPeers(seen)}
+	}
+	return []capacity.Check{checkPeers(seen)}
 }
 
 // nextJob decides while the job that the claim names has not brought the instance to the goal.
@@ -129,6 +137,12 @@ func checkAsBefore(b Before, seen Observation) capacity.Check {
 	now := fmt.Sprintf("%s, %d CPUs and %d memory blocks plugged", i.OfferingName, g.CPUsPresent, g.BlocksOnline+g.BlocksOffline)
 	same := before == now && i.State == b.Instance.State && i.OfferingID == b.Instance.OfferingID && i.CPUs == b.Instance.CPUs && i.MemoryMiB == b.Instance.MemoryMiB
 	c := capacity.Check{Layer: capacity.LayerGuest, What: "instance and plugged hardware", OK: same, Expected: before, Observed: now}
+	if !seen.Target.Role.HasNode() {
+		if etcd := capacity.CheckEtcd(g); same {
+			return etcd
+		}
+		return c
+	}
 	old := capacity.Node{Capacity: b.Capacity}
 	capacityNow := capacity.Check{Layer: capacity.LayerCapacity, What: "capacity of the Node", Expected: old.Size(), Observed: seen.Node.Size(),
 		OK: old.CPUs() == seen.Node.CPUs() && old.Memory() == seen.Node.Memory()}

@@ -15,10 +15,11 @@ type Observation struct {
 	// Job is the resize job that the claim names or, without such a name, one found for this instance. Nil if there is none.
 	Job   *Job           `json:"job,omitempty"`
 	Guest capacity.Guest `json:"guest"`
-	Node  capacity.Node  `json:"node"`
+	// Node is zero for a dedicated etcd machine.
+	Node capacity.Node `json:"node"`
 	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.
 	Peers []Peer `json:"peers,omitempty"`
-	// ControlPlane is what the API server says of its own health, for a control-plane node; empty if it is well.
+	// ControlPlane is what the API server says of its own health, for a control-plane node or an etcd machine; empty if it is well.
 	ControlPlane string `json:"controlPlane,omitempty"`
 }
 

@@ -90,7 +90,7 @@ func (w *walk) read(ctx context.Context, p readings) error {
 	ctx, cancel := context.WithTimeout(ctx, w.Limits.Effect)
 	defer cancel()
 	w.seen.Target = w.target
-	if p.instance && w.seen.Node.Name == "" {
+	if p.instance && !w.claimRead {
 		// The first look: which job to read stands in the claim.
 		if err := w.readNode(ctx); err != nil {
 			return err
@@ -115,9 +115,10 @@ func (w *walk) read(ctx context.Context, p readings) error {
 	return w.readNode(ctx)
 }
 
-// readPeers reads what a control-plane node's turn depends on: the others of its kind, and the API server's own word.
+// readPeers reads what the turn of a control-plane node depends on: the others of its kind, and the API server's own word. The members of
+// a dedicated etcd are seen by the machine itself.
 func (w *walk) readPeers(ctx context.Context) error {
-	if w.target.Role != RoleControl {
+	if w.target.Role == RoleWorker {
 		return nil
 	}
 	peers := make([]Peer, len(w.plan.Peers))
@@ -137,7 +138,15 @@ func (w *walk) readPeers(ctx context.Context) error {
 	return err
 }
 
+// readNode reads the Node with the claim on it; where there is no Node, the claim alone.
 func (w *walk) readNode(ctx context.Context) error {
+	if !w.target.Role.HasNode() {
+		text, err := w.Shelf.Shelved(ctx, w.target.InstanceID)
+		if err != nil {
+			return at("Kubernetes", err)
+		}
+		return w.took(capacity.Node{Claim: text})
+	}
 	n, err := w.Nodes.Node(ctx, w.target.Name)
 	if err != nil {
 		return at("Kubernetes", err)
@@ -194,9 +203,9 @@ func (w *walk) probe(ctx context.Context) (capacity.Guest, error) {
 func (w *walk) took(n capacity.Node) error {
 	claim, err := DecodeClaim(n.Claim)
 	if err != nil {
-		return fmt.Errorf("node %s: annotation %s: %w", n.Name, ClaimAnnotation, err)
+		return fmt.Errorf("%s: %w", claimOn(w.target), err)
 	}
-	w.seen.Node, w.claim, w.current.node = n, claim, true
+	w.seen.Node, w.claim, w.current.node, w.claimRead = n, claim, true, true
 	if claim != nil {
 		w.node.Claim = claim
 	}

@@ -67,7 +67,7 @@ func (p Plan) Refused() []NodePlan {
 }
 
 // NewPlan plans for all members whose role has a goal: nodes that carry a claim already come first, because only one node of a
-// cluster may be in work; then workers, then control-plane nodes, each in the order given. A node that carries a claim and has
+// cluster may be in work; then workers, then control-plane nodes, then dedicated etcd machines, each in the order given. A node that carries a claim and has
 // no goal here refuses the rollout: it must be finished first.
 func NewPlan(clusterID, clusterName string, goals map[Role]Goal, members []Member) Plan {
 	p := Plan{ClusterID: clusterID, ClusterName: clusterName, Goals: goals}
@@ -103,6 +103,8 @@ func ordered(members []Member) []Member {
 			return 0
 		case m.Seen.Target.Role == RoleControl:
 			return 2
+		case m.Seen.Target.Role == RoleEtcd:
+			return 3
 		}
 		return 1
 	}
@@ -175,6 +177,10 @@ func (np *NodePlan) refuse(f *Fault) {
 }
 
 func verifyMove(goal Goal, w *ideal) PlannedMove {
+	if !w.seen.Target.Role.HasNode() {
+		return PlannedMove{Move: MoveVerify, Why: "the cluster relies on every member while the next machine is worked on",
+			Sentence: fmt.Sprintf("wait until etcd runs on %s, and finds every member of its cluster healthy", w.seen.Target.Name)}
+	}
 	return PlannedMove{Move: MoveVerify, Why: "a CloudStack record proves nothing about the Node",
 		Sentence: fmt.Sprintf("wait until Node %s is Ready with %d CPU and %d MiB in a status posted by the running kubelet, which must then have run for %s",
 			w.seen.Target.Name, goal.Offering.CPUs, w.seen.Guest.MemTotal/capacity.MiB, goal.Settle)}
@@ -187,11 +193,11 @@ func Sentence(a Action, goal Goal, claim *Claim, seen Observation) string {
 	case ActionClaim:
 		return claimSentence(goal, seen)
 	case ActionAdopt:
-		return fmt.Sprintf("take over the claim on Node %s from run %s", name, claim.Run)
+		return fmt.Sprintf("take over %s from run %s", claimOn(seen.Target), claim.Run)
 	case ActionResize:
 		return fmt.Sprintf("scaleVirtualMachine %s (%s) from %s to %s", name, seen.Instance.ID, seen.Instance.OfferingName, goal.Offering)
 	case ActionNoteJob:
-		return fmt.Sprintf("note the resize job in the claim on Node %s", name)
+		return "note the resize job in " + claimOn(seen.Target)
 	case ActionOnline:
 		return fmt.Sprintf("bring up %d CPUs and %d memory blocks of %d MiB in the guest of %s",
 			seen.Guest.CPUsPresent-seen.Guest.CPUsOnline, seen.Guest.BlocksOffline, seen.Guest.BlockSize/capacity.MiB, name)
@@ -202,8 +208,18 @@ func Sentence(a Action, goal Goal, claim *Claim, seen Observation) string {
 	}
 }
 
+// claimOn names the claim and its place.
+func claimOn(t Target) string {
+	if !t.Role.HasNode() {
+		return fmt.Sprintf("the claim for %s on the Lease", t.Name)
+	}
+	return "the claim on Node " + t.Name
+}
+
 func claimSentence(goal Goal, seen Observation) string {
 	switch {
+	case !seen.Target.Role.HasNode():
+		return fmt.Sprintf("record a claim for %s on the Lease, without a cordon: a dedicated etcd machine is no Node", seen.Target.Name)
 	case seen.Node.Unschedulable:
 		return fmt.Sprintf("record a claim on Node %s, which somebody has cordoned already and which stays cordoned", seen.Target.Name)
 	case !changesSize(goal, seen):
@@ -213,6 +229,9 @@ func claimSentence(goal Goal, seen Observation) string {
 }
 
 func releaseSentence(claim *Claim, seen Observation) string {
+	if !seen.Target.Role.HasNode() {
+		return "drop " + claimOn(seen.Target)
+	}
 	if uncordon, _ := release(claim, seen); uncordon {
 		return fmt.Sprintf("uncordon Node %s and drop the claim, in one patch", seen.Target.Name)
 	}

@@ -125,6 +125,14 @@ type Lock interface {
 	Release(ctx context.Context, tenure Tenure, finished bool) error
 }
 
+// Shelf keeps, on the cluster's Lease, the claims of machines that have no Node: dedicated etcd machines.
+type Shelf interface {
+	// Shelved reads the claim's text; empty if there is none.
+	Shelved(ctx context.Context, instanceID string) (text string, err error)
+	// Shelve writes the claim's text, and removes it if it is empty, only while the Lease shows the tenure; else ErrLost. It may be repeated.
+	Shelve(ctx context.Context, tenure Tenure, instanceID, text string) error
+}
+
 // LeaseState is what hangs on the Lease as an annotation, so that resume needs only the cluster. Ids, no names to look up, no secret.
 type LeaseState struct {
 	Run       string    `json:"run"`

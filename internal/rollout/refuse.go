@@ -21,12 +21,12 @@ func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 // not yet where it shall be.
 func Refusals(goal Goal, seen Observation) []Refusal {
 	all := append(identityRefusals(seen), healthRefusals(seen)...)
-	all = append(all, peerRefusal(seen))
+	all = append(all, peerRefusals(seen)...)
 	if !seen.Instance.AtOffering(goal.Offering) {
 		all = append(all, offeringRefusals(goal.Offering, seen.Instance)...)
 	}
 	all = append(all, hardwareRefusals(goal.Offering, seen)...)
-	if changesSize(goal, seen) {
+	if seen.Target.Role.HasNode() && changesSize(goal, seen) {
 		all = append(all, managerRefusals(seen.Guest)...)
 	}
 	return failing(all)
@@ -44,8 +44,12 @@ func preflight(what string, ok bool, expected, observed string) capacity.Check {
 func identityRefusals(seen Observation) []Refusal {
 	i, g, n := seen.Instance, seen.Guest, seen.Node
 	const other = "An SSH endpoint or the Node's name leads to another machine: check port forwarding rules and node names"
+	ssh := Refusal{preflight("DMI UUID of the guest reached by SSH", g.ProductUUID == i.ID, i.ID, g.ProductUUID), other}
+	if !seen.Target.Role.HasNode() {
+		return []Refusal{ssh}
+	}
 	return []Refusal{
-		{preflight("DMI UUID of the guest reached by SSH", g.ProductUUID == i.ID, i.ID, g.ProductUUID), other},
+		ssh,
 		{preflight("systemUUID of the Node", n.SystemUUID == i.ID, i.ID, n.SystemUUID), other},
 		{preflight("machine-id of Node and guest", n.MachineID == g.MachineID, g.MachineID, n.MachineID), other},
 		{preflight("boot id of Node and guest", n.BootID == g.BootID, g.BootID, n.BootID),
@@ -55,11 +59,15 @@ func identityRefusals(seen Observation) []Refusal {
 
 // healthRefusals: only a healthy node can be verified afterwards, and only where nobody else is at work.
 func healthRefusals(seen Observation) []Refusal {
+	state := Refusal{preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State),
+		"Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"}
+	if !seen.Target.Role.HasNode() {
+		return []Refusal{state} // what etcd says of itself is about all of its machines
+	}
 	ready, unit, marks := capacity.CheckReady(seen.Node), capacity.CheckRunning(seen.Guest), checkMarks(seen.Node)
 	sums := capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node)
 	return []Refusal{
-		{preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State),
-			"Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"},
+		state,
 		{preflight(unit.What, unit.OK, unit.Expected, unit.Observed), "See `systemctl status kubelet` on the node"},
 		{preflight(ready.What, ready.OK, ready.Expected, ready.Observed),
 			"A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
@@ -70,10 +78,12 @@ func healthRefusals(seen Observation) []Refusal {
 	}
 }
 
-// peerRefusal: a control-plane node is only touched while the others, and the API server with its etcd, are well.
-func peerRefusal(seen Observation) Refusal {
-	c := checkPeers(seen)
-	return Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend those first: with one more control-plane node away, etcd may lose its quorum"}
+// peerRefusals: a control-plane node or an etcd machine is only touched while the others, and the API server with its etcd, are well.
+func peerRefusals(seen Observation) (out []Refusal) {
+	for _, c := range others(seen) {
+		out = append(out, Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend that first: with one more machine away, etcd may lose its quorum"})
+	}
+	return out
 }
 
 // offeringRefusals are CloudStack's own rules for a live scale on KVM, as far as the VM and the offering show them.

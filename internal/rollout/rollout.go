@@ -44,12 +44,16 @@ const (
 	MoveRelease Move = "release" // give schedulability back, drop the claim
 )
 
+// HasNode tells whether machines of the role are Kubernetes Nodes. A dedicated etcd machine is none: nothing is cordoned, it has no kubelet, and
+// its claim is kept on the Lease.
+func (r Role) HasNode() bool { return r != RoleEtcd }
+
 // Target names one node in every system that knows it.
 type Target struct {
 	ClusterID   string `json:"clusterID"`
 	ClusterName string `json:"clusterName"`
 	Role        Role   `json:"role"`
-	// Name is the Kubernetes Node's name: the instance's name in lower case.
+	// Name is the Kubernetes Node's name: the instance's name in lower case. A dedicated etcd machine has a name of the same kind.
 	Name string `json:"name"`
 	// InstanceID is the VM's id in CloudStack, the guest's DMI UUID and the Node's systemUUID, all in one.
 	InstanceID string `json:"instanceID"`

@@ -36,10 +36,11 @@ type Runner struct {
 	Guests     Guests
 	Nodes      Nodes
 	Lock       Lock
+	Shelf      Shelf
 	Clock      Clock
 	Limits     Limits
 	Author     Author
-	// Health, if not nil, is asked before and after each control-plane node's turn.
+	// Health, if not nil, is asked before and after the turn of each control-plane node and etcd machine.
 	Health Health
 	// Run is the id of this rollout: a new one for every start of the program.
 	Run string

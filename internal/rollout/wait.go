@@ -77,7 +77,7 @@ func (w *walk) nextPause(step Step) time.Duration {
 
 // nodeChanged is the Node's watch for moves that wait for the Node, else nil: a channel that never speaks.
 func (w *walk) nodeChanged(ctx context.Context, m Move) <-chan struct{} {
-	if m != MoveVerify {
+	if m != MoveVerify || !w.target.Role.HasNode() {
 		return nil
 	}
 	if w.wakes == nil {

@@ -22,8 +22,9 @@ type walk struct {
 	guest Guest
 	wakes <-chan struct{}
 
-	seen  Observation
-	claim *Claim
+	seen      Observation
+	claim     *Claim
+	claimRead bool // whether there is a claim is known
 
 	move      Move // the move that is under way
 	moveSince time.Time
