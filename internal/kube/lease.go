@@ -131,7 +131,11 @@ func (c *Client) patchLease(ctx context.Context, seen *coordinationv1.Lease, pat
 	if patch.annotations != nil {
 		metadata["annotations"] = patch.annotations
 	}
-	body, err := json.Marshal(map[string]any{"metadata": metadata, "spec": patch.spec})
+	change := map[string]any{"metadata": metadata}
+	if patch.spec != nil { // null would remove all of it
+		change["spec"] = patch.spec
+	}
+	body, err := json.Marshal(change)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", leaseCall("patch"), err)
 	}
