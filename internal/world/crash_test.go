@@ -31,6 +31,7 @@ func references() []reference {
 		{name: "growth with workers and control plane", cfg: cluster("c1", "w1", "w2"), run: scale, calls: 500},
 		{name: "resume after a failure", cfg: cluster("w1", "w2"), before: failOnce, run: resume, calls: 200},
 		{name: "somebody had cordoned a node", cfg: cordoned, run: scale, calls: 300},
+		{name: "dedicated etcd", cfg: cluster("e1", "e2", "e3"), run: scale, calls: 300},
 		{name: "somebody cordons a claimed node", cfg: cluster("w1"), run: scale, calls: 150,
 			during: func(w *World) { w.At(6*time.Second, func(w *World) { w.Recordon("w1") }) }},
 	}

@@ -24,6 +24,7 @@ type lease struct {
 	version     int
 	since       time.Time
 	state       *rollout.LeaseState
+	claims      map[string]string // of machines without a Node, by instance id
 }
 
 // acquire takes the Lease as package kube does: a holder that shows life holds it, one that shows none for its duration and an

@@ -36,7 +36,8 @@ type machine struct {
 	scripts  int // restart scripts that hold the guest-wide lock
 
 	kubelet kubelet
-	node    *node // nil once it was deleted
+	node    *node // nil once it was deleted, and on etcd machines
+	etcd    etcd  // on etcd machines
 	ledger  ledger
 }
 
@@ -47,6 +48,12 @@ func newMachine(w *World, cfg NodeConfig, id string) *machine {
 	m.powerOn(int(w.Small.MemoryMiB), w.Small.CPUs)
 	// The cluster has been up for a while.
 	m.booted = w.clock.Now().Add(-1000 * time.Second)
+	if !m.hasNode() {
+		m.guest.Kubelet = capacity.Unit{ActiveState: "inactive", SubState: "dead"}
+		m.startEtcd()
+		m.ledger.disturbed = time.Time{}
+		return m
+	}
 	m.startProcess(0)
 	m.guest.Kubelet.Start = 900 * time.Second
 	m.kubelet.checkpoint = m.hardware()
@@ -79,6 +86,9 @@ func (m *machine) reading() capacity.Guest {
 	g := m.guest
 	g.Clock, g.Monotonic = m.now(), m.uptime()
 	g.MemTotal = m.memTotal()
+	if !m.hasNode() {
+		g.Etcd = m.etcdReading()
+	}
 	if m.cfg.StaticPolicy {
 		g.CPUManagerPolicy = "static"
 	}
@@ -120,12 +130,17 @@ func (m *machine) boot() {
 	m.scripts = 0
 	m.disturb()
 	if m.boots > 1 {
-		m.stopProcess()
+		m.stopServices()
 		boot := m.boots
 		m.sshDown = m.w.clock.Now().Add(m.w.jitter(m.w.pace.Boot/2, "sshd", m.name, boot))
 		m.w.after(m.w.jitter(m.w.pace.Boot, "boot", m.name, boot), func() {
-			if m.on && m.boots == boot {
+			switch {
+			case !m.on || m.boots != boot:
+			case m.hasNode():
 				m.startKubelet(false)
+			default:
+				m.startEtcd()
+				m.disturb()
 			}
 		})
 	}
@@ -135,8 +150,16 @@ func (m *machine) boot() {
 func (m *machine) powerOff() {
 	m.on = false
 	m.boots++
-	m.stopProcess()
+	m.stopServices()
 	m.disturb()
+}
+
+func (m *machine) stopServices() {
+	if m.hasNode() {
+		m.stopProcess()
+		return
+	}
+	m.stopEtcd()
 }
 
 // disturb notes that the machine changed for a reason that is not the engine's.

@@ -41,12 +41,13 @@ func (w *World) uid(name string) string {
 	return fmt.Sprintf("uid-%s-%d", name, w.version)
 }
 
-// claim reads the claim on the machine's Node, nil if there is none.
+// claim reads the claim on the machine's Node, or on the Lease; nil if there is none.
 func (m *machine) claim() *rollout.Claim {
-	if m.node == nil {
-		return nil
+	text := m.w.lease.claims[m.id]
+	if m.node != nil {
+		text = m.node.Claim
 	}
-	c, err := rollout.DecodeClaim(m.node.Claim)
+	c, err := rollout.DecodeClaim(text)
 	m.w.promise(err == nil, "%s: the claim can't be read: %v", m.name, err)
 	return c
 }

@@ -87,12 +87,17 @@ func (w *World) DeleteNode(name string) {
 }
 
 // forget notes that a claim is about to be destroyed, if there is one.
-func (m *machine) forget() { m.ledger.forgotten = m.ledger.forgotten || m.node.Claim != "" }
+func (m *machine) forget() { m.ledger.forgotten = m.ledger.forgotten || m.claim() != nil }
 
 // DropClaim removes trueup's annotation, and leaves the cordon: it is nobody's then.
 func (w *World) DropClaim(name string) {
-	w.onNode(name, "removes the claim of", func(m *machine) {
+	w.on(name, "removes the claim of", func(m *machine) {
 		m.forget()
+		delete(w.lease.claims, m.id)
+		if m.node == nil {
+			return
+		}
+		defer m.node.changed(w)
 		m.node.Claim = ""
 		if m.ledger.cordon != "" {
 			m.ledger.cordon = "nobody"
@@ -103,7 +108,7 @@ func (w *World) DropClaim(name string) {
 // RestartKubelet is `systemctl restart kubelet` by hand.
 func (w *World) RestartKubelet(name string) {
 	w.on(name, "restarts kubelet on", func(m *machine) {
-		if m.on {
+		if m.on && m.hasNode() {
 			m.startKubelet(false)
 		}
 	})

@@ -32,6 +32,10 @@ type (
 		run  *Run
 		next rollout.Lock
 	}
+	shelfPort struct {
+		run  *Run
+		next rollout.Shelf
+	}
 	healthPort struct {
 		run  *Run
 		next rollout.Health
@@ -44,6 +48,7 @@ var (
 	_ rollout.Guest      = guestPort{}
 	_ rollout.Nodes      = nodesPort{}
 	_ rollout.Lock       = lockPort{}
+	_ rollout.Shelf      = shelfPort{}
 	_ rollout.Health     = healthPort{}
 )
 
@@ -184,6 +189,20 @@ func (p lockPort) Check(ctx context.Context, t rollout.Tenure) error {
 // Release implements rollout.Lock.
 func (p lockPort) Release(ctx context.Context, t rollout.Tenure, finished bool) error {
 	return p.run.call(ctx, Call{Port: "Lock", Method: "Release", Write: true}, func(ctx context.Context) error { return p.next.Release(ctx, t, finished) })
+}
+
+// Shelved implements rollout.Shelf.
+func (p shelfPort) Shelved(ctx context.Context, id string) (out string, err error) {
+	err = p.run.call(ctx, Call{Port: "Shelf", Method: "Shelved", Node: p.run.w.nameOf(id)}, func(ctx context.Context) (err error) {
+		out, err = p.next.Shelved(ctx, id)
+		return err
+	})
+	return out, err
+}
+
+// Shelve implements rollout.Shelf.
+func (p shelfPort) Shelve(ctx context.Context, t rollout.Tenure, id, text string) error {
+	return p.run.call(ctx, Call{Port: "Shelf", Method: "Shelve", Node: p.run.w.nameOf(id), Write: true}, func(ctx context.Context) error { return p.next.Shelve(ctx, t, id, text) })
 }
 
 // ControlPlane implements rollout.Health.

@@ -38,11 +38,11 @@ func (w *World) promise(kept bool, format string, args ...any) {
 func (w *World) check() {
 	held := 0
 	for _, m := range w.machines {
+		if m.claim() != nil {
+			held++
+		}
 		if m.node == nil {
 			continue
-		}
-		if m.node.Claim != "" {
-			held++
 		}
 		w.promise(m.ledger.cordon != rollout.FieldManager || m.node.Claim != "", "%s is cordoned by us without a claim", m.name)
 	}
@@ -80,6 +80,10 @@ func (r *Run) alone(m *machine, what string) {
 
 // others: a control-plane node is begun on, resized and its kubelet restarted only while the other ones are Ready, as far as the run could know.
 func (r *Run) others(m *machine, what string) {
+	if !m.hasNode() {
+		r.otherMembers(m, what)
+		return
+	}
 	if roleOf(m.name) != rollout.RoleControl {
 		return
 	}
@@ -134,6 +138,9 @@ func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 	pending := w.pendingJob(m.id, ownerAccount) != ""
 	w.promise(!pending || m.ledger.forgotten, "%s is released while a job of ours is pending", m.name)
 	m.ledger.forgotten = m.ledger.forgotten && pending
+	if !m.hasNode() && !r.forced {
+		r.otherMembers(m, "releases")
+	}
 	kept := m.finished(before.Goal) || m.asBefore(before.Before) || r.forced || r.aborts && m.finished(w.present(m.id))
 	w.promise(kept || !m.unchangedSince(r), "%s is released, and is neither finished nor as before: %s, %s", m.name, m.hardware(), m.nodeState())
 }
@@ -141,6 +148,9 @@ func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 // finished tells whether instance, guest, kubelet and Node have the offering, as seen by the world itself.
 func (m *machine) finished(o capacity.Offering) bool {
 	i := m.w.instance(m.id)
+	if !m.hasNode() {
+		return i.OfferingID == o.ID && m.complete(o)
+	}
 	n := m.node.Node
 	return i.OfferingID == o.ID && m.complete(o) && n.CPUs() == int64(o.CPUs)*1000 && n.Memory() == m.memTotal() &&
 		n.Ready.True() && m.kubelet.running && m.kubelet.found == m.hardware()
@@ -150,7 +160,7 @@ func (m *machine) finished(o capacity.Offering) bool {
 func (m *machine) asBefore(b rollout.Before) bool {
 	i := m.w.instance(m.id)
 	return i.OfferingID == b.Instance.OfferingID && m.guest.CPUsPresent == b.Guest.CPUsPresent && m.guest.MemoryPresent() == b.Guest.MemoryPresent() &&
-		m.node.CPUs() == capacity.Node{Capacity: b.Capacity}.CPUs()
+		(!m.hasNode() || m.node.CPUs() == capacity.Node{Capacity: b.Capacity}.CPUs())
 }
 
 // judgeResize: no resize without our claim, which announces this very request, and its cordon written before; never two jobs. An
@@ -162,10 +172,10 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 		r.fenced(m, "resizes")
 		r.others(m, "resizes")
 		r.alone(m, "resizes")
-		if m.node != nil {
+		if m.node != nil || !m.hasNode() {
 			announced := claim != nil && claim.Run == r.ID && claim.Goal.ID == offering && claim.Resize != nil && claim.Resize.Expires.Equal(expires)
 			w.promise(announced || !m.unchangedSince(r), "%s is resized without an announcement", m.name)
-			w.promise(m.node.Unschedulable || m.ledger.lifted, "%s is resized while pods can be scheduled on it", m.name)
+			w.promise(!m.hasNode() || m.node.Unschedulable || m.ledger.lifted, "%s is resized while pods can be scheduled on it", m.name)
 		}
 		w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is resized while a job of ours is pending", m.name)
 		w.tell(r.ID, "asks CloudStack for the offering %s on %s", w.offeringName(offering), m.name)
@@ -188,7 +198,7 @@ func (r *Run) judgeLateResize(instance, offering, pending string, err error) {
 	r.w.tell("CloudStack", "accepts a request of %s for %s that was held up", r.ID, m.name)
 	claim := m.claim()
 	r.w.promise(pending == "", "%s: a late request makes a second job of ours", m.name)
-	r.w.promise(m.node == nil || claim != nil && claim.Goal.ID == offering || m.ledger.forgotten, "%s: a late request resizes a node that is not claimed for it", m.name)
+	r.w.promise(m.hasNode() && m.node == nil || claim != nil && claim.Goal.ID == offering || m.ledger.forgotten, "%s: a late request resizes a node that is not claimed for it", m.name)
 }
 
 func (w *World) offeringName(id string) string {
@@ -201,6 +211,7 @@ func (w *World) offeringName(id string) string {
 // judgeRestart: kubelet is restarted only when it was announced, only with all hardware online, and once.
 func (r *Run) judgeRestart(m *machine, invocation string) {
 	w, claim := r.w, m.claim()
+	w.promise(m.hasNode(), "kubelet is restarted on %s, which has none", m.name)
 	r.fenced(m, "restarts kubelet")
 	r.others(m, "restarts kubelet on")
 	r.alone(m, "restarts kubelet on")

@@ -149,7 +149,7 @@ func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (r
 }
 
 func (r *Run) runner(command, continues string) *rollout.Runner {
-	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Health: healthPort{r, health{r}},
+	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}},
 		Clock: runClock{r}, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
 		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
 }

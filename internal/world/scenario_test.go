@@ -54,7 +54,7 @@ func newScenario(seed uint64) *scenario {
 func (s *scenario) name(r *rand.Rand) string { return pick(r, s.config.Nodes...).Name }
 
 func randomConfig(r *rand.Rand, seed uint64) Config {
-	names := pick(r, []string{"w1"}, []string{"w1"}, []string{"w1", "w2"}, []string{"c1", "w1"}, []string{"c1", "c2", "c3"})
+	names := pick(r, []string{"w1"}, []string{"w1"}, []string{"w1", "w2"}, []string{"c1", "w1"}, []string{"c1", "c2", "c3"}, []string{"e1", "w1"}, []string{"e1", "e2", "e3"})
 	c := Config{Seed: seed}
 	for _, name := range names {
 		n := NodeConfig{Name: name, AutoCPU: oneIn(r, 4), AutoMemory: oneIn(r, 3), PageStructsOnDIMM: oneIn(r, 5), Blip: oneIn(r, 2),
@@ -139,7 +139,7 @@ func randomEvent(r *rand.Rand, name string) func(*World) {
 		func(w *World) { w.SSHDown(name, long) },
 		func(w *World) { w.SSHDown(name, 4*long) },
 		func(w *World) { w.StealLease() },
-		func(w *World) { w.BreakKubelet(name, true) },
+		func(w *World) { w.BreakKubelet(name, true); w.BreakEtcd(name, true) },
 		func(w *World) { w.BreakKubelet(name, true); w.At(long, func(w *World) { w.BreakKubelet(name, false) }) },
 	)
 }

@@ -110,6 +110,12 @@ func (w *World) unfinished() (out []string) {
 	defer w.mu.Unlock()
 	for _, m := range w.machines {
 		n := m.node
+		if !m.hasNode() {
+			if !m.finished(w.Big) || !m.etcd.running || m.claim() != nil {
+				out = append(out, fmt.Sprintf("%s is not finished: %s, %s", m.name, m.hardware(), m.nodeState()))
+			}
+			continue
+		}
 		if n == nil || !m.finished(w.Big) || n.Claim != "" {
 			out = append(out, fmt.Sprintf("%s is not finished: %s, %s", m.name, m.hardware(), m.nodeState()))
 		} else if n.Unschedulable != (m.ledger.cordon != "") {
@@ -127,8 +133,9 @@ func (w *World) mend() {
 	for _, m := range w.machines {
 		w.StartVM(m.name)
 		w.BreakKubelet(m.name, false)
+		w.BreakEtcd(m.name, false)
 		w.mu.Lock()
-		marked, gone := m.node != nil && (len(m.node.Marks) > 0), m.node == nil
+		marked, gone := m.node != nil && (len(m.node.Marks) > 0), m.node == nil && m.hasNode()
 		w.mu.Unlock()
 		if marked {
 			w.Unmark(m.name)

@@ -56,6 +56,9 @@ func (w *World) State() string {
 
 func (m *machine) nodeState() string {
 	n := m.node
+	if !m.hasNode() {
+		return fmt.Sprintf("etcd running %t, claimed %t", m.etcd.running, m.claim() != nil)
+	}
 	if n == nil {
 		return "no Node"
 	}

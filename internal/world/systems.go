@@ -72,7 +72,7 @@ func (g guest) Online(ctx context.Context) error {
 	}
 	return g.command(func(m *machine) error {
 		g.run.fenced(m, "brings up hardware")
-		m.w.promise(m.node != nil && m.node.Claim != "" || !m.unchangedSince(g.run), "%s: hardware is brought up without a claim", m.name)
+		m.w.promise(m.claim() != nil || !m.unchangedSince(g.run), "%s: hardware is brought up without a claim", m.name)
 		m.bringUp()
 		m.w.tell(g.run.ID, "brings up what is plugged on %s: %s", m.name, m.hardware())
 		return nil

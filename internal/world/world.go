@@ -26,7 +26,7 @@ type Config struct {
 	Clock Clock
 	// Seed decides every duration. The same seed and script give the same story.
 	Seed uint64
-	// Nodes are the cluster's; control-plane nodes have names that begin with "c".
+	// Nodes are the cluster's machines; control-plane nodes have names that begin with "c", dedicated etcd machines such with "e".
 	Nodes []NodeConfig
 	Pace  Pace
 }
@@ -113,6 +113,7 @@ func New(cfg Config) *World {
 	w.CloudStack.AddAccount(standin.Account{Name: strangerAccount, Admin: true})
 	w.Small = w.offering("small", 2, 4096)
 	w.Big = w.offering("big", 4, 8192)
+	w.lease.claims = map[string]string{}
 	w.addCluster()
 	return w
 }
@@ -125,10 +126,13 @@ func (w *World) offering(name string, cpus, mib int) capacity.Offering {
 func (w *World) addCluster() {
 	spec := standin.ClusterSpec{Name: ClusterName, Owner: standin.Owner{Account: ownerAccount}, OfferingID: w.Small.ID, KeyPair: "ops"}
 	for _, n := range w.cfg.Nodes {
-		if roleOf(n.Name) == rollout.RoleControl {
-			spec.Control = append(spec.Control, standin.NodeSpec{Name: n.Name})
-		} else {
-			spec.Workers = append(spec.Workers, standin.NodeSpec{Name: n.Name})
+		switch machine := (standin.NodeSpec{Name: n.Name}); roleOf(n.Name) {
+		case rollout.RoleControl:
+			spec.Control = append(spec.Control, machine)
+		case rollout.RoleEtcd:
+			spec.Etcd = append(spec.Etcd, machine)
+		default:
+			spec.Workers = append(spec.Workers, machine)
 		}
 	}
 	cluster := w.CloudStack.AddCluster(spec)
@@ -146,8 +150,11 @@ func (w *World) addCluster() {
 }
 
 func roleOf(name string) rollout.Role {
-	if name != "" && name[0] == 'c' {
+	switch {
+	case name != "" && name[0] == 'c':
 		return rollout.RoleControl
+	case name != "" && name[0] == 'e':
+		return rollout.RoleEtcd
 	}
 	return rollout.RoleWorker
 }
@@ -241,12 +248,15 @@ func (w *World) Members() []rollout.Member {
 		instance := w.instance(m.id)
 		w.mu.Lock()
 		member := rollout.Member{Seen: rollout.Observation{Target: m.target(), Instance: instance, ServerTime: w.clock.Now().Truncate(time.Second), Guest: m.reading()}}
+		member.Claim = m.claim()
 		if m.node != nil {
 			member.Seen.Node = m.node.Node
-			member.Claim = m.claim()
 		}
 		if roleOf(m.name) == rollout.RoleControl {
-			member.Seen.Peers, member.Seen.ControlPlane = w.peers(m), w.unwell
+			member.Seen.Peers = w.peers(m)
+		}
+		if roleOf(m.name) != rollout.RoleWorker {
+			member.Seen.ControlPlane = w.unwell
 		}
 		w.mu.Unlock()
 		out = append(out, member)

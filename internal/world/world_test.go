@@ -36,7 +36,7 @@ func cluster(names ...string) Config {
 
 // grow is the goal of most tests: every node to the big offering.
 func (w *World) grow() map[rollout.Role]rollout.Goal {
-	return map[rollout.Role]rollout.Goal{rollout.RoleWorker: Goal(w.Big), rollout.RoleControl: Goal(w.Big)}
+	return map[rollout.Role]rollout.Goal{rollout.RoleWorker: Goal(w.Big), rollout.RoleControl: Goal(w.Big), rollout.RoleEtcd: Goal(w.Big)}
 }
 
 func TestRolloutWithoutFaults(t *testing.T) {
