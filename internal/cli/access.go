@@ -66,6 +66,8 @@ type guests interface {
 type kubernetes interface {
 	rollout.Nodes
 	rollout.Health
+	rollout.Shelf
+	Claims(ctx context.Context) (map[string]string, error)
 	Nodes(ctx context.Context) ([]capacity.Node, error)
 	Holder(ctx context.Context) (kube.Holding, error)
 	Lock() rollout.Lock

@@ -36,6 +36,11 @@ func (a *app) printNodeFindings(n nodeDocument) {
 			a.paragraph("%s: the %s lags: %s.", n.Target.Name, d.View, d.Why)
 		}
 	}
+	if g := n.Views.Guest; g != nil && !n.Target.Role.HasNode() {
+		if c := capacity.CheckEtcd(*g); !c.OK {
+			a.paragraph("%s: etcd is not healthy: %s.", n.Target.Name, c.Observed)
+		}
+	}
 	for _, p := range n.Problems {
 		// Neither folded nor ended with a full stop: it may end with a line to copy, such as a host key.
 		fmt.Fprintf(a.Out, "%s: %s\n", n.Target.Name, oneLine(p.Error()))

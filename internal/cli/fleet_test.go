@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type fleet struct {
 	nodes    []*node
 	lease    kube.Holding
 	leaseErr error
+	shelf    map[string]string // claims on the Lease, by instance id
 	version  int
 	events   []string
 	upon     map[string]func() // what else happens upon a call, by its name, once
@@ -48,12 +50,14 @@ type node struct {
 	starts int
 	lost   error // why the guest can't be read
 	mute   bool  // a restarted kubelet does not post
+	name   string
+	etcd   *capacity.Etcd // on a dedicated etcd machine, which has no Node
 }
 
 // newFleet has one control-plane node and two workers with 2 CPUs and 2048 MiB; names are as long as CKS makes them.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{Model: standin.New(standin.Config{Seed: 1, AgentStep: time.Second}), upon: map[string]func(){}}
+	f := &fleet{Model: standin.New(standin.Config{Seed: 1, AgentStep: time.Second}), upon: map[string]func(){}, shelf: map[string]string{}}
 	f.owner = f.AddAccount(standin.Account{Name: "owner"})
 	small := f.AddOffering(standin.FixedOffering("small", 2, 2048))
 	f.AddOffering(standin.FixedOffering("big", 4, 4096))
@@ -76,12 +80,23 @@ func newFleet(t *testing.T) *fleet {
 func idOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 func (f *fleet) newNode(vm standin.VM) *node {
-	m := &node{id: vm.ID, booted: time.Now().Add(-bootedAgo), starts: 1}
+	m := &node{id: vm.ID, name: vm.Name, booted: time.Now().Add(-bootedAgo), starts: 1}
 	m.guest = capacity.Guest{ProductUUID: vm.ID, MachineID: "machine-" + vm.Name, BootID: "boot-" + vm.Name, CPUsOnline: 2, CPUsPresent: 2, CPUsPossible: 32,
 		BlockSize: blockMiB * capacity.MiB, BlocksOnline: 2048 / blockMiB, Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 101, Start: time.Minute}}
 	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID}
 	m.post()
 	f.touch(m)
+	return m
+}
+
+// newEtcd is a dedicated etcd machine of a cluster with count members.
+func (f *fleet) newEtcd(vm standin.VM, count int) *node {
+	m := f.newNode(vm)
+	m.node, m.guest.Kubelet = capacity.Node{}, capacity.Unit{ActiveState: "inactive", SubState: "dead"}
+	m.etcd = &capacity.Etcd{Unit: capacity.Unit{ActiveState: "active", SubState: "running", MainPID: 70}}
+	for i := range count {
+		m.etcd.Members = append(m.etcd.Members, capacity.EtcdMember{Endpoint: fmt.Sprintf("http://10.1.1.%d:2379", i+2), Healthy: true})
+	}
 	return m
 }
 
@@ -102,7 +117,7 @@ func (m *node) post() {
 func (m *node) reading() capacity.Guest {
 	g := m.guest
 	g.MemTotal = g.MemoryOnline() - keptMiB*capacity.MiB
-	g.Clock, g.Monotonic = time.Now(), time.Since(m.booted)
+	g.Clock, g.Monotonic, g.Etcd = time.Now(), time.Since(m.booted), m.etcd
 	return g
 }
 
@@ -110,7 +125,7 @@ func (m *node) reading() capacity.Guest {
 func (f *fleet) node(i int) *node { return f.nodes[i] }
 
 func (f *fleet) find(key string) *node {
-	i := slices.IndexFunc(f.nodes, func(m *node) bool { return m.id == key || m.node.Name == key })
+	i := slices.IndexFunc(f.nodes, func(m *node) bool { return m.id == key || m.name == key })
 	if i < 0 {
 		return nil
 	}
@@ -236,7 +251,7 @@ func (g fleetGuest) Probe(ctx context.Context) (capacity.Guest, error) {
 }
 
 func (g fleetGuest) Online(context.Context) error {
-	g.call("online " + g.m.node.Name)
+	g.call("online " + g.m.name)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := &g.m.guest
@@ -245,7 +260,7 @@ func (g fleetGuest) Online(context.Context) error {
 }
 
 func (g fleetGuest) RestartKubelet(_ context.Context, invocation string) (rollout.RestartResult, error) {
-	g.call("restart " + g.m.node.Name)
+	g.call("restart " + g.m.name)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := &g.m.guest.Kubelet
@@ -279,6 +294,29 @@ func (f fleetKube) Holder(context.Context) (kube.Holding, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lease, f.leaseErr
+}
+
+func (f fleetKube) Claims(context.Context) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.shelf), nil
+}
+
+func (f fleetKube) Shelved(_ context.Context, id string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shelf[id], nil
+}
+
+func (f fleetKube) Shelve(_ context.Context, t rollout.Tenure, id, text string) error {
+	f.call("shelve " + f.find(id).name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lease.Tenure != t {
+		return rollout.ErrLost
+	}
+	f.shelf[id] = text
+	return nil
 }
 
 func (f fleetKube) Nodes(context.Context) ([]capacity.Node, error) {

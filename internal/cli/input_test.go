@@ -94,18 +94,3 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
-
-func TestEtcdIsNotYetChanged(t *testing.T) {
-	play(t, func(t *testing.T, s *stage) {
-		f := s.AddCluster(standin.ClusterSpec{Name: "with-etcd", Owner: standin.Owner{Account: "owner"}, OfferingID: s.offeringID("small"), Kubeconfig: kubeconfigText,
-			Control: standin.Nodes(1), Workers: standin.Nodes(1), Etcd: []standin.NodeSpec{{Name: "etcd-1"}}})
-		for _, n := range f.Nodes {
-			vm, _ := s.VM(n.VMID)
-			s.nodes = append(s.nodes, s.newNode(vm))
-		}
-		s.trueup(t, "plan with-etcd --etcd big").want(t, ExitUsage).says(t, "can't change dedicated etcd nodes yet").oneError(t)
-		s.trueup(t, "reconcile with-etcd etcd-1").want(t, ExitUsage).says(t, "can't change yet").oneError(t)
-		s.trueup(t, "verify with-etcd").want(t, ExitOK).prints(t, "etcd-1: all views agree")
-		s.trueup(t, "status with-etcd").want(t, ExitOK).prints(t, "All views of every node agree")
-	})
-}

@@ -46,7 +46,7 @@ func (a *app) planCommand() *cobra.Command {
 	var goals goalFlags
 	var output string
 	c := &cobra.Command{
-		Use:   "plan CLUSTER --worker OFFERING [--control OFFERING]",
+		Use:   "plan CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Print what scale would do, with reasons; change nothing",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,9 +91,6 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	doc.Goals = goals
 	if doc.refused() {
 		return doc, nil // the cluster as a whole: its nodes need not be read
-	}
-	if _, ok := goals[rollout.RoleEtcd]; ok {
-		return planDocument{}, usageErrorf("this version of trueup can't change dedicated etcd nodes yet: leave out --etcd")
 	}
 	nodes, err := s.survey(ctx)
 	if err != nil {
@@ -149,7 +146,7 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 		out[g.role] = o
 	}
 	if len(out) == 0 {
-		return nil, usageErrorf("no goal: name an offering with --worker or --control")
+		return nil, usageErrorf("no goal: name an offering with --worker, --control or --etcd")
 	}
 	if flags.settle < 0 {
 		return nil, usageErrorf("--settle %s is negative", flags.settle)

@@ -55,9 +55,6 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 	}
 	goals := map[string]rollout.Goal{}
 	for _, n := range chosen {
-		if n.Target.Role == rollout.RoleEtcd {
-			return usageErrorf("%s is a dedicated etcd node, which this version of trueup can't change yet", n.Target.Name)
-		}
 		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Settle: rollout.DefaultSettle}
 	}
 	if err := s.planFor(&doc, nodes, goals); err != nil {
@@ -66,8 +63,8 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 	return a.carryOut(ctx, s, doc, run, "reconcile")
 }
 
-// madeByCKS chooses the Kubernetes nodes that CKS made.
-func madeByCKS(n survey.Node) bool { return !n.External && n.Target.Role != rollout.RoleEtcd }
+// madeByCKS chooses the machines that CKS made.
+func madeByCKS(n survey.Node) bool { return !n.External }
 
 // choose returns the nodes with these names or ids, in the order of the cluster; if there are none, those that byDefault chooses.
 func (s *session) choose(nodes []survey.Node, names []string, byDefault func(survey.Node) bool) ([]survey.Node, error) {

@@ -17,7 +17,7 @@ func (a *app) scaleCommand() *cobra.Command {
 	var goals goalFlags
 	var run runFlags
 	c := &cobra.Command{
-		Use:   "scale CLUSTER --worker OFFERING [--control OFFERING]",
+		Use:   "scale CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Take the nodes to a bigger offering, one at a time",
 		Long: `Take the nodes of a running cluster to a bigger offering, one at a time:
 cordon, resize live through CloudStack, bring up and verify CPUs and memory in

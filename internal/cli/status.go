@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,6 +144,14 @@ func (s *session) Nodes(ctx context.Context) ([]capacity.Node, error) {
 	return s.kube.Nodes(ctx)
 }
 
+// Claims reads the claims on machines that are no Nodes.
+func (s *session) Claims(ctx context.Context) (map[string]string, error) {
+	if s.kube == nil {
+		return nil, s.kubeErr
+	}
+	return s.kube.Claims(ctx)
+}
+
 // survey reads all four views of all nodes.
 func (s *session) survey(ctx context.Context) ([]survey.Node, error) {
 	c := survey.Cluster{ID: s.cluster.ID, Name: s.cluster.Name}
@@ -211,13 +220,21 @@ func statusRow(n nodeDocument, wide bool) []string {
 	if v := n.Views.Node; v != nil {
 		row[5], row[6] = quantities(v.Capacity), quantities(v.Allocatable)
 		row[7], row[8] = strings.ToLower(orDash(v.Ready.Status)), yesNo(!v.Unschedulable)
-	} else if n.Target.Role == rollout.RoleEtcd {
-		row[5], row[6], row[7], row[8] = "-", "-", "-", "-"
+	} else if !n.Target.Role.HasNode() {
+		row[5], row[6], row[7], row[8] = "-", "-", etcdReady(n.Views.Guest), "-"
 	}
 	if wide {
 		row = append(row, n.Views.Instance.OfferingName, memTotal(n.Views.Guest), kubeletAge(n.Views.Guest), n.Target.InstanceID)
 	}
 	return row
+}
+
+// etcdReady is what a dedicated etcd machine has in place of the Ready condition.
+func etcdReady(g *capacity.Guest) string {
+	if g == nil {
+		return "?"
+	}
+	return strconv.FormatBool(capacity.CheckEtcd(*g).OK)
 }
 
 func short(cpus int, mib int64) string {

@@ -57,7 +57,7 @@ func (a *app) verify(ctx context.Context, cluster string, names []string, output
 	if err != nil {
 		return err
 	}
-	chosen, err := s.choose(nodes, names, func(n survey.Node) bool { return !n.External })
+	chosen, err := s.choose(nodes, names, madeByCKS)
 	if err != nil {
 		return err
 	}
@@ -103,12 +103,7 @@ func verified(n survey.Node) nodeVerified {
 	for _, p := range n.Problems {
 		out.Checks = append(out.Checks, capacity.Check{Layer: capacity.LayerAccess, What: "reading the " + string(p.View), Expected: "a reading", Observed: p.Text})
 	}
-	switch {
-	case len(n.Problems) > 0:
-	case n.Target.Role == rollout.RoleEtcd: // a guest without a Node
-		out.Checks = capacity.CheckGuest(nil, *n.Views.Guest, n.Views.Instance.Present())
-		return out.judged()
-	default:
+	if len(n.Problems) == 0 {
 		out.Checks = rollout.Healthy(nil, n.Observation())
 	}
 	claim := capacity.Check{Layer: capacity.LayerSchedulability, What: "claim", OK: n.Claim == nil, Expected: "none", Observed: "none"}

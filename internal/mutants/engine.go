@@ -81,6 +81,15 @@ func ofNext() []mutant {
 			"case !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:", "case capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:"),
 		m("a status from before the process tells all", "a kubelet that has not posted since its start is not restarted: the claim that said why may be gone",
 			"case !capacity.CheckFresh(seen.Guest, seen.Node, capacity.Freshness{}).OK:", "case restarted(claim, seen):"),
+	}
+}
+
+// ofEtcd are mutants of Next for dedicated etcd machines.
+func ofEtcd() []mutant {
+	m := func(name, promise, was, becomes string) mutant {
+		return mutant{name: name, promise: promise, file: nextFile, was: was, becomes: becomes, by: theTable()}
+	}
+	return []mutant{
 		m("etcd is never looked at again", "an etcd machine is given back only when every member is healthy",
 			"capacity.Failed(capacity.CheckEtcd(seen.Guest), checkPeers(seen))", "capacity.Failed(checkPeers(seen))"),
 		m("etcd is given back behind an ill API server", "an etcd machine is given back only when the API server calls its etcd well",

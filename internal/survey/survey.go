@@ -37,9 +37,12 @@ type Cluster struct {
 	Members  []Member
 }
 
-// NodeLister lists all Nodes of the cluster.
-type NodeLister interface {
+// Kubernetes is what the cluster's API server knows.
+type Kubernetes interface {
+	// Nodes lists all Nodes of the cluster.
 	Nodes(ctx context.Context) ([]capacity.Node, error)
+	// Claims reads the claims on machines that are no Nodes, by instance id.
+	Claims(ctx context.Context) (map[string]string, error)
 }
 
 // Node is everything that was read about one node.
@@ -104,8 +107,8 @@ func Peers(nodes []Node, n Node) []rollout.Peer {
 	return out
 }
 
-// Read reads the Nodes in one list, and every guest at the same time. It fails only if ctx ends: what can't be read is a Problem of its node.
-func Read(ctx context.Context, c Cluster, guests rollout.Guests, lister NodeLister) ([]Node, error) {
+// Read reads the Nodes in one list, with them the claims on dedicated etcd machines, if there are any, and every guest at the same time. It fails only if ctx ends: what can't be read is a Problem of its node.
+func Read(ctx context.Context, c Cluster, guests rollout.Guests, api Kubernetes) ([]Node, error) {
 	out := make([]Node, len(c.Members))
 	for i, m := range c.Members {
 		out[i] = Node{External: m.External, Views: capacity.Views{Record: m.Record, Instance: m.Instance}, Target: rollout.Target{
@@ -118,10 +121,19 @@ func Read(ctx context.Context, c Cluster, guests rollout.Guests, lister NodeList
 	for i := range out {
 		g.Go(func() error { out[i].readGuest(ctx, guests); return nil })
 	}
-	nodes, err := lister.Nodes(ctx)
+	nodes, err := api.Nodes(ctx)
+	var claims map[string]string
+	var claimsErr error
+	if slices.ContainsFunc(c.Members, func(m Member) bool { return !m.Role.HasNode() }) {
+		claims, claimsErr = api.Claims(ctx)
+	}
 	_ = g.Wait() // readers keep their errors as problems
 	for i := range out {
-		out[i].takeNode(nodes, err)
+		if out[i].Target.Role.HasNode() {
+			out[i].takeNode(nodes, err)
+		} else {
+			out[i].takeClaim(claims[out[i].Target.InstanceID], claimsErr)
+		}
 		out[i].Drifts = out[i].Views.Drifts()
 		if d := c.Members[i].Doubt; d != "" {
 			out[i].problem(capacity.ViewRecord, fmt.Errorf("the role is not certain: %s", d))
@@ -165,9 +177,6 @@ func probe(ctx context.Context, guests rollout.Guests, t rollout.Target) (capaci
 
 // takeNode finds the Kubernetes Node of this machine in the list: by name, as CKS names it, and only if it says that it is this machine.
 func (n *Node) takeNode(nodes []capacity.Node, err error) {
-	if n.Target.Role == rollout.RoleEtcd {
-		return // a dedicated etcd machine is no Kubernetes Node
-	}
 	if err != nil {
 		n.problem(capacity.ViewNode, err)
 		return
@@ -186,6 +195,16 @@ func (n *Node) takeNode(nodes []capacity.Node, err error) {
 		return
 	}
 	n.Views.Node = &found
+}
+
+// takeClaim keeps the claim on a dedicated etcd machine, which is kept on the Lease because there is no Node.
+func (n *Node) takeClaim(text string, err error) {
+	if err == nil {
+		n.Claim, err = rollout.DecodeClaim(text)
+	}
+	if err != nil {
+		n.problem(capacity.ViewNode, fmt.Errorf("the claim for it on the Lease: %w", err))
+	}
 }
 
 func (n *Node) problem(v capacity.View, err error) {

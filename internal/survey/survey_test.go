@@ -49,9 +49,13 @@ func healthy(name string, role rollout.Role, o capacity.Offering) *site {
 
 // cluster is all sites; it answers for guests and Nodes.
 type cluster struct {
-	sites    []*site
-	nodesErr error
+	sites     []*site
+	nodesErr  error
+	claims    map[string]string
+	claimsErr error
 }
+
+func (c *cluster) Claims(context.Context) (map[string]string, error) { return c.claims, c.claimsErr }
 
 func (c *cluster) Guest(_ context.Context, t rollout.Target) (rollout.Guest, error) {
 	for _, s := range c.sites {
@@ -258,5 +262,25 @@ func TestPeers(t *testing.T) {
 	}
 	if got := Peers(nodes, nodes[3]); got != nil {
 		t.Errorf("peers of a worker: %v", got)
+	}
+}
+
+// The claim on a dedicated etcd machine is read where it is kept; one that can't be read is a problem of that machine alone.
+func TestClaimOfAnEtcdMachine(t *testing.T) {
+	etcd, worker := healthy("etcd-1", rollout.RoleEtcd, small), healthy("node-1", rollout.RoleWorker, small)
+	c := &cluster{sites: []*site{etcd, worker}, claims: map[string]string{etcd.Instance.ID: claimFor(etcd)}}
+	nodes := c.read(t)
+	if nodes[0].Claim == nil || nodes[0].Claim.Run != "run-1" || !nodes[0].Agrees() || nodes[1].Claim != nil {
+		t.Errorf("%+v", nodes)
+	}
+	for _, spoil := range []func(){
+		func() { c.claims[etcd.Instance.ID] = "{" },
+		func() { c.claims, c.claimsErr = nil, errors.New("no route to host") },
+	} {
+		spoil()
+		nodes := c.read(t)
+		if len(nodes[0].Problems) != 1 || !strings.Contains(nodes[0].Problems[0].Text, "on the Lease") || !nodes[1].Agrees() {
+			t.Errorf("%+v", nodes)
+		}
 	}
 }
