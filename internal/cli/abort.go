@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,10 @@ func (a *app) abortCommand() *cobra.Command {
 cordoned, if they are verified healthy with the size that they have now. No
 offering is changed back and nothing is restarted: CloudStack can't shrink a
 running instance. A node that is not healthy keeps its cordon, unless --force
-is given with a reason.`,
+is given with a reason.
+
+With NODE, only that node is given back and taken out of the rollout; resume
+goes on with the others.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.abort(c.Context(), args[0], args[1:], run, force)
@@ -53,54 +55,57 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 	if err != nil {
 		return err
 	}
-	members, plan, err := s.claimed(nodes, names)
+	give, plan, err := s.surrender(nodes, names, open)
 	if err != nil {
 		return err
 	}
-	if len(members) == 0 && open.Run == "" {
-		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open, and no node carries a claim.")
+	if len(give.Members) == 0 && len(give.Rest) == len(unfinishedGoals(open, nodes)) && (open.Run == "" || len(names) > 0) {
+		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open for that, and no such node carries a claim.")
 	}
-	if err := a.confirm(ctx, run.yes, abortQuestion(s.cluster.Name, members, open)); err != nil {
+	if err := a.confirm(ctx, run.yes, abortQuestion(give, open)); err != nil {
 		return err
 	}
+	give.Force = force
 	var notes []string
 	if force {
 		notes = append(notes, "forced: nodes were given back without being verified healthy")
 	}
-	return a.perform(ctx, s, run, job{command: "abort", continues: open.Run, plan: plan, notes: notes,
-		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
-			return r.Abort(ctx, s.cluster.ID, s.cluster.Name, members, force)
-		}})
+	err = a.perform(ctx, s, run, job{command: "abort", continues: open.Run, plan: plan, notes: notes,
+		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Abort(ctx, give) }})
+	if err == nil && len(give.Rest) > 0 {
+		a.say("%s of the rollout left: `trueup resume %s` goes on with it, `trueup abort %s` gives it up.", plural(len(give.Rest), "node"), s.cluster.Name, s.cluster.Name)
+	}
+	return err
 }
 
-// claimed are the named nodes that carry a claim, or all that do. To give back only some would end the rollout that the others are part of.
-func (s *session) claimed(nodes []survey.Node, names []string) ([]rollout.Member, rollout.Plan, error) {
-	chosen, err := s.choose(nodes, names, func(survey.Node) bool { return true })
+// surrender is what an abort gives up: everything, or the named nodes alone. Then the goals of the others stay, and resume goes on with them.
+func (s *session) surrender(nodes []survey.Node, names []string, open rollout.LeaseState) (rollout.Surrender, rollout.Plan, error) {
 	plan := rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name}
+	give := rollout.Surrender{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Rest: unfinishedGoals(open, nodes), Command: first(open.Command, "scale")}
+	chosen, err := s.choose(nodes, names, func(survey.Node) bool { return true })
 	if err != nil {
-		return nil, plan, err
+		return give, plan, err
 	}
-	var members []rollout.Member
-	for _, n := range nodes {
-		switch named := slices.ContainsFunc(chosen, func(c survey.Node) bool { return c.Target == n.Target }); {
-		case n.Claim == nil:
-		case !named:
-			return nil, plan, usageErrorf("%s carries a claim too, and an abort ends the whole rollout: name it as well, or no node at all", n.Target.Name)
-		default:
-			members = append(members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
+	for _, n := range chosen {
+		delete(give.Rest, n.Target.InstanceID)
+		if n.Claim != nil {
+			give.Members = append(give.Members, rollout.Member{Seen: n.Observation(), Claim: n.Claim})
 			plan.Nodes = append(plan.Nodes, rollout.NodePlan{Target: n.Target})
 		}
 	}
-	return members, plan, nil
+	return give, plan, nil
 }
 
-func abortQuestion(cluster string, members []rollout.Member, open rollout.LeaseState) string {
+func abortQuestion(give rollout.Surrender, open rollout.LeaseState) string {
 	var parts []string
-	if len(members) > 0 {
-		parts = append(parts, fmt.Sprintf("give back %s", plural(len(members), "node")))
+	if len(give.Members) > 0 {
+		parts = append(parts, fmt.Sprintf("give back %s", plural(len(give.Members), "node")))
 	}
-	if open.Run != "" {
+	switch {
+	case len(give.Rest) > 0:
+		parts = append(parts, fmt.Sprintf("leave %s of the rollout to be resumed", plural(len(give.Rest), "node")))
+	case open.Run != "":
 		parts = append(parts, fmt.Sprintf("end the open rollout (run %s of %s)", open.Run, orDash(open.Actor)))
 	}
-	return fmt.Sprintf("On %s: %s. Now?", cluster, strings.Join(parts, ", and "))
+	return fmt.Sprintf("On %s: %s. Now?", give.ClusterName, strings.Join(parts, ", and "))
 }

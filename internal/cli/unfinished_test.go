@@ -118,13 +118,46 @@ func TestAbort(t *testing.T) {
 				t.Error("was given back")
 			}
 			s.trueup(t, "abort prod --yes --force").want(t, ExitUsage).says(t, "--force needs a reason").oneError(t)
-			s.trueup(t, "abort prod prod-node-18f3c0d7b2 --yes --force --why x").want(t, ExitUsage).says(t, "prod-node-18f3c0dbc3 carries a claim too").oneError(t)
 			s.trueup(t, "abort prod --yes --force --why disk-broken").want(t, ExitOK)
 			if s.node(1).node.Claim != "" || s.node(2).node.Unschedulable || s.lease.State.Run != "" {
 				t.Error("was not given back")
 			}
 			s.trueup(t, "history -o json").want(t, ExitOK).prints(t, `"why": "disk-broken"`, "forced: nodes were given back without being verified healthy")
 		})
+	})
+}
+
+// One node is given back and taken out of the rollout; resume finishes the others, and leaves that one alone.
+func TestAbortOfOneNode(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.open("big", 1, 2)
+		s.claim(t, 1, nil)
+		s.claim(t, 2, nil)
+		s.trueup(t, "abort prod prod-node-18f3c0d7b2", answering("yes\n")).want(t, ExitOK).
+			says(t, "On prod: give back 1 node, and leave 1 node of the rollout to be resumed. Now?", "1 node of the rollout left: `trueup resume prod` goes on with it")
+		if one, two := s.node(1).node, s.node(2).node; one.Claim != "" || one.Unschedulable || two.Claim == "" || !two.Unschedulable {
+			t.Errorf("%+v\n%+v", one, two)
+		}
+		if left := s.lease.State; s.lease.Held() || left.Command != "scale" || len(left.Goals) != 1 || left.Goals[idOf(3)].Offering.Name != "big" {
+			t.Errorf("%+v", s.lease)
+		}
+		s.trueup(t, "abort prod prod-node-18f3c0d7b2 --yes").want(t, ExitOK).says(t, "Nothing to give back")
+		s.trueup(t, "resume prod --yes").want(t, ExitOK)
+		if one, two := s.node(1), s.node(2); one.guest.CPUsOnline != 2 || two.guest.CPUsOnline != 4 || two.node.Claim != "" || s.lease.State.Run != "" {
+			t.Errorf("%+v\n%+v\n%+v", one.guest, two.guest, s.lease)
+		}
+	})
+}
+
+// A node that waits for its turn is taken out of the rollout before it comes.
+func TestAbortOfAWaitingNode(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.open("big", 1, 2)
+		s.trueup(t, "abort prod prod-node-18f3c0dbc3 --yes").want(t, ExitOK).says(t, "1 node of the rollout left")
+		s.trueup(t, "resume prod --yes").want(t, ExitOK)
+		if s.node(1).guest.CPUsOnline != 4 || s.node(2).guest.CPUsOnline != 2 {
+			t.Errorf("%+v\n%+v", s.node(1).guest, s.node(2).guest)
+		}
 	})
 }
 

@@ -77,6 +77,18 @@ func ofRunner() []mutant {
 		m("abort what is not healthy", "only a node that is verified healthy is given back, unless forced", "internal/rollout/abort.go", "failed && !force {", "failed && !force && c.What == \"\" {", "^TestAbort"),
 		m("abort without the Lease", "no effect without a look at the Lease, also in abort", "internal/rollout/abort.go", "if err := w.Lock.Check(effect, w.tenure); err != nil {", "if err := w.Lock.Check(effect, w.tenure); err != nil && w.claim == nil {", "^TestAbort"),
 		m("abort while a job is pending", "a node whose resize is under way is not given back", "internal/rollout/abort.go", "OK: w.seen.Job == nil || w.seen.Job.Status != JobPending,", "OK: w.seen.Job == nil || w.seen.Job.ID != \"\",", "^TestAbort"),
+		m("give back beside a job of somebody else", "a node is not given back while a job is pending on its instance", makeFile, "if seen.Job != nil && seen.Job.Status == JobPending {", "if seen.Job != nil && seen.Job.Status == JobSucceeded {", "^TestNothingDone"),
 		m("abort while a request may still arrive", "a node is not given back while a lost request can still be accepted", "internal/rollout/abort.go", "OK: w.seen.ServerTime.After(r.Expires),", "OK: w.seen.ServerTime.After(r.Asked),", "^TestAbort"),
+	}
+}
+
+// ofEnds are mutants of the ends of a run that only the simulated world has the means to see.
+func ofEnds() []mutant {
+	m := func(name, promise, file, was, becomes, tests string) mutant {
+		return mutant{name: name, promise: promise, file: file, was: was, becomes: becomes, by: suite{dir: "internal/world", run: tests}}
+	}
+	return []mutant{
+		m("abort after one look", "after a resize that came to nothing a node is given back only after two looks", "internal/rollout/abort.go", "return unchangedFor - (g.Monotonic - (*first).Monotonic)", "return 0", "^TestAbortLooksTwice"),
+		m("an Event after the Lease was lost", "a run that has lost the Lease writes nothing", waitFile, "if w.seen.Node.Name != \"\" && w.Lock.Check(ctx, w.tenure) == nil {", "if w.seen.Node.Name != \"\" {", "^TestNoEvent"),
 	}
 }

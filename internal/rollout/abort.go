@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
@@ -25,29 +26,46 @@ func Healthy(before *capacity.Guest, seen Observation) []capacity.Check {
 	)
 }
 
+// Surrender says what Abort gives up.
+type Surrender struct {
+	ClusterID, ClusterName string
+	// Members are the nodes that carry a claim and shall be given back.
+	Members []Member
+	// Rest are the goals that stay: those of the open rollout's other nodes, by instance id. Empty: the whole rollout is given up.
+	Rest map[string]Goal
+	// Command is what the open rollout was asked for with; it stays with the rest.
+	Command string
+	// Force gives back what is not verified healthy as well.
+	Force bool
+}
+
 // Abort gives back what trueup holds on the members: drops each claim, and uncordons where that claim cordoned. A node that is not
-// verified healthy keeps its claim and its cordon, unless force is set. No offering is changed, nothing is restarted. The rollout that was open is given up
-// once no claim is left.
-func (r *Runner) Abort(ctx context.Context, clusterID, clusterName string, members []Member, force bool) (Report, error) {
+// verified healthy keeps its claim and its cordon, unless that is forced. No offering is changed, nothing is restarted. What is left of the open
+// rollout stays on the Lease, to be resumed; it is given up once no claim and no goal is left.
+func (r *Runner) Abort(ctx context.Context, s Surrender) (Report, error) {
 	report := Report{Run: r.Run}
-	for _, m := range members {
+	for _, m := range s.Members {
 		report.Nodes = append(report.Nodes, NodeReport{Target: m.Seen.Target, Outcome: OutcomeWaiting})
 	}
-	plan := Plan{ClusterID: clusterID, ClusterName: clusterName}
-	tenure, err := r.Lock.Acquire(ctx, r.leaseState(plan))
+	plan := Plan{ClusterID: s.ClusterID, ClusterName: s.ClusterName}
+	state := r.leaseState(plan)
+	if len(s.Rest) > 0 {
+		state.Goals, state.Command = s.Rest, s.Command
+	}
+	tenure, err := r.Lock.Acquire(ctx, state)
 	if err != nil {
 		return report, lockFault(plan, err)
 	}
 	var errs []error
-	for i, m := range members {
+	for i, m := range s.Members {
 		w := &walk{Runner: r, tenure: tenure, target: m.Seen.Target, goal: Goal{Offering: m.Seen.Instance.Present()}, report: &report, node: &report.Nodes[i], tried: map[Action]bool{}}
-		if err := w.abort(ctx, force); err != nil {
+		if err := w.abort(ctx, s.Force); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	err = errors.Join(errs...)
-	if e := r.giveBack(ctx, tenure, err == nil); e != nil && err == nil {
-		err = &Fault{Layer: capacity.LayerLock, Cluster: clusterName, Summary: "the Lease could not be given back; it runs out by itself", Cause: e}
+	if e := r.giveBack(ctx, tenure, err == nil && len(s.Rest) == 0); e != nil && err == nil {
+		err = &Fault{Layer: capacity.LayerLock, Cluster: s.ClusterName, Summary: "the Lease could not be given back; it runs out by itself", Cause: e}
 	}
 	return report, err
 }
@@ -70,8 +88,9 @@ func (w *walk) abort(ctx context.Context, force bool) error {
 	return err
 }
 
-// giveUp looks until the release was written, or a look shows that it must not be.
+// giveUp looks until the release was written, or a look shows that it must not be. After a resize that came to nothing two looks must agree.
 func (w *walk) giveUp(ctx context.Context, force bool) error {
+	var first *Reading
 	for range mostConflicts {
 		if err := w.look(ctx, everything()); err != nil {
 			return err
@@ -83,12 +102,40 @@ func (w *walk) giveUp(ctx context.Context, force bool) error {
 			return w.complete(&Fault{Layer: c.Layer, Move: MoveRelease, Summary: "not given back: " + c.What, Expected: c.Expected, Observed: c.Observed,
 				Recover: "trueup resume " + word(w.target.ClusterName) + ", or trueup abort --force with a reason"})
 		}
+		if left := w.doubt(&first); left > 0 && !force {
+			if err := w.lookAgainAfter(ctx, left); err != nil {
+				return err
+			}
+			continue
+		}
 		err := w.releaseUnder(ctx)
 		if !errors.Is(err, ErrConflict) && !transient(ctx, err) {
 			return err
 		}
 	}
 	return w.complete(&Fault{Layer: capacity.LayerSchedulability, Move: MoveRelease, Summary: "the Node was changed by somebody else at every try", Cause: ErrConflict})
+}
+
+// doubt is how long the node must still be seen as it is until it counts as left alone by a resize that was asked for and shows nowhere: the
+// agent may be at work on the host although CloudStack has failed or given up the job. It is measured from the first look by the guest's own clock.
+func (w *walk) doubt(first **Reading) time.Duration {
+	g := w.seen.Guest
+	if w.claim.Resize == nil || w.seen.Instance.AtOffering(w.claim.Goal) {
+		return 0
+	}
+	if *first == nil || (*first).BootID != g.BootID {
+		*first = &Reading{BootID: g.BootID, Monotonic: g.Monotonic}
+	}
+	return unchangedFor - (g.Monotonic - (*first).Monotonic)
+}
+
+// lookAgainAfter waits before the second of two looks.
+func (w *walk) lookAgainAfter(ctx context.Context, d time.Duration) error {
+	if w.stopped() {
+		return fmt.Errorf("%s, node %s: %w, nothing was given back; to go on: trueup abort %s", w.target.ClusterName, w.target.Name, ErrInterrupted, word(w.target.ClusterName))
+	}
+	w.tell(Event{Move: MoveRelease, Check: capacity.Check{Layer: capacity.LayerCloudStack, What: secondReading, Expected: unchangedFor.String() + " after the first", Observed: "a resize that came to nothing"}})
+	return w.rest(ctx, d, nil)
 }
 
 // mayGiveUp lists what must be true before the node is given back without force.

@@ -91,8 +91,11 @@ func unchanged(claim Claim, seen Observation) *Claim {
 	return &claim
 }
 
-// nothingDone tells whether nothing that the claim announced can have happened: no resize was asked for, no restart, and all is as before.
+// nothingDone tells whether nothing that the claim announced can have happened: no resize was asked for, no restart, and all is as before, with nothing at work that could change it.
 func nothingDone(claim *Claim, seen Observation) bool {
+	if seen.Job != nil && seen.Job.Status == JobPending {
+		return false // somebody else's: what it will change is not to be seen yet
+	}
 	return claim != nil && claim.Resize == nil && claim.Restart == nil && checkAsBefore(claim.Before, seen).OK &&
 		seen.Guest.CPUsOnline == claim.Before.Guest.CPUsOnline && seen.Guest.BlocksOnline == claim.Before.Guest.BlocksOnline
 }

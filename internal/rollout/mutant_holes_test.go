@@ -356,7 +356,7 @@ func TestAbort(t *testing.T) {
 					row.before(tr)
 				}
 				r, _ := tr.runner(func() {})
-				_, err := r.Abort(t.Context(), "c1", "prod", tr.members(), row.force)
+				_, err := r.Abort(t.Context(), Surrender{ClusterID: "c1", ClusterName: "prod", Members: tr.members(), Force: row.force})
 				if row.force {
 					tr.broken = nil // that is what force is for
 				}
@@ -380,7 +380,7 @@ func TestAbortWithoutTheLease(t *testing.T) {
 		time.Sleep(time.Minute)
 		r, _ := tr.runner(func() {})
 		tr.after(simCall*3, func() { tr.lease.stolen = true }) // after it was taken, before the look before the release
-		_, err := r.Abort(t.Context(), "c1", "prod", tr.members(), true)
+		_, err := r.Abort(t.Context(), Surrender{ClusterID: "c1", ClusterName: "prod", Members: tr.members(), Force: true})
 		tr.close()
 		if !errors.Is(err, ErrLost) || tr.count("release") != 0 {
 			t.Errorf("%v, effects %v", err, tr.effectsDone())

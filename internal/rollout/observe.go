@@ -220,7 +220,7 @@ func (w *walk) readJob(ctx context.Context, pending string) error {
 	if w.claim != nil {
 		goal = w.claim.Goal // abort has no goal of its own
 	}
-	if w.seen.Instance.AtOffering(goal) {
+	if pending == "" && w.seen.Instance.AtOffering(goal) {
 		return nil
 	}
 	var job Job

@@ -36,3 +36,28 @@ func TestFaultNamesAllGoals(t *testing.T) {
 		}
 	})
 }
+
+// A claimed node on which nothing was done is given back on the way out of an error, but not while somebody else's job is under way on its instance.
+func TestNothingDone(t *testing.T) {
+	pending := func(s *scene) { s.seen.Job = &Job{ID: "theirs", Status: JobPending} }
+	for name, c := range map[string]struct {
+		in   scene
+		want bool
+	}{
+		"claimed":                    {claimed(), true},
+		"no claim":                   {untouched(), false},
+		"asked for":                  {asked(), false},
+		"a job of somebody else":     {claimed().with(pending), false},
+		"one that has ended":         {claimed().with(pending, func(s *scene) { s.seen.Job.Status = JobSucceeded }), true},
+		"hardware was brought up":    {claimed().with(func(s *scene) { s.seen.Guest.CPUsOnline-- }), false},
+		"hardware was plugged":       {claimed().with(func(s *scene) { s.seen.Guest.BlocksOffline++ }), false},
+		"not Ready":                  {claimed().with(notReady), false},
+		"a restart was announced":    {announced(), false},
+		"etcd machine":               {claimed().with(asEtcd), true},
+		"etcd machine, a member ill": {claimed().with(asEtcd, memberIll), false},
+	} {
+		if got := nothingDone(c.in.claim, c.in.seen); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}

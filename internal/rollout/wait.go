@@ -165,7 +165,7 @@ func (w *walk) fail(ctx context.Context, f *Fault) error {
 			w.keepFault(ctx, f)
 		}
 	}
-	if w.seen.Node.Name != "" {
+	if w.seen.Node.Name != "" && w.Lock.Check(ctx, w.tenure) == nil { // a run that has lost the Lease writes nothing at all
 		_ = w.Nodes.Record(ctx, NodeEvent{NodeName: w.seen.Node.Name, NodeUID: w.seen.Node.UID, Warning: true, Reason: "TrueupFault", Message: f.Error()})
 	}
 	return f

@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,4 +141,47 @@ func TestAbort(t *testing.T) {
 			})
 		})
 	}
+}
+
+// After a job that CloudStack gave up, abort looks twice: its agent may still be at work. What arrives between the two looks keeps the node.
+func TestAbortLooksTwiceAfterAResizeThatCameToNothing(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		arrives bool
+	}{{"nothing arrives", false}, {"a DIMM arrives", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+				w.CloudStack.Script(standin.Fault{VM: w.idOf("w1"), Effect: standin.RestartServer{At: standin.BeforeAgent, Downtime: 20 * time.Second}})
+				var f *rollout.Fault
+				if err := scale(t.Context(), w, w.Run()); !errors.As(err, &f) || f.Phase != rollout.PhaseUnclear {
+					t.Fatalf("got %v", err)
+				}
+				if c.arrives {
+					w.At(10*time.Second, func(w *World) { _ = hypervisor{w}.PlugMemory(t.Context(), w.idOf("w1"), 4096) })
+				}
+				began := w.clock.Now()
+				_, err := w.Run().Abort(t.Context(), false)
+				if given := w.machines[0].node.Claim == ""; given == c.arrives || (err == nil) != given {
+					t.Errorf("%v\n%s", err, w.State())
+				}
+				if took := w.clock.Now().Sub(began); took < 30*time.Second {
+					t.Errorf("after %s", took)
+				}
+			})
+		})
+	}
+}
+
+// A run that has lost its Lease does nothing more, not even an Event.
+func TestNoEventAfterALostLease(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.At(3*time.Second, func(w *World) { w.StealLease() })
+		var f *rollout.Fault
+		if err := scale(t.Context(), w, w.Run()); !errors.As(err, &f) || f.Layer != capacity.LayerLock {
+			t.Errorf("got %v", err)
+		}
+		if strings.Contains(w.Story(), "writes an Event") {
+			t.Error("it writes an Event")
+		}
+	})
 }

@@ -163,7 +163,7 @@ func (r *Run) Abort(ctx context.Context, force bool) (rollout.Report, error) {
 	if open := r.w.Open(); open != nil {
 		continues = open.Run
 	}
-	report, err := r.runner("abort", continues).Abort(ctx, r.w.ClusterID, ClusterName, r.w.Members(), force)
+	report, err := r.runner("abort", continues).Abort(ctx, rollout.Surrender{ClusterID: r.w.ClusterID, ClusterName: ClusterName, Members: r.w.Members(), Force: force})
 	r.w.ended(r, err)
 	return report, err
 }
