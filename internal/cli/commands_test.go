@@ -115,7 +115,7 @@ func TestWrongCalls(t *testing.T) {
 			"plan prod -o wide --worker big":          "it is one of text, json, yaml",
 			"scale prod --worker big --settle soon":   "invalid argument",
 			"scale prod --worker big --settle -1s":    "--settle -1s is negative",
-			"scale prod":                              "no goal: name an offering with --worker, --control or --etcd",
+			"scale prod":                              "no goal: name an offering with --offering, --worker, --control or --etcd",
 			"plan prod":                               "no goal",
 			"scale prod --resize-timeout 0":           "--resize-timeout 0s: it must be longer than nothing",
 			"resume prod --access-timeout -5s":        "--access-timeout -5s",

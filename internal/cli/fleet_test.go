@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func (f *fleet) newNode(vm standin.VM) *node {
 	m := &node{id: vm.ID, name: vm.Name, booted: time.Now().Add(-bootedAgo), starts: 1}
 	m.guest = capacity.Guest{ProductUUID: vm.ID, MachineID: "machine-" + vm.Name, BootID: "boot-" + vm.Name, CPUsOnline: 2, CPUsPresent: 2, CPUsPossible: 32,
 		BlockSize: blockMiB * capacity.MiB, BlocksOnline: 2048 / blockMiB, Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 101, Start: time.Minute}}
-	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID}
+	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID, ControlPlane: strings.Contains(vm.Name, "-control-")}
 	m.post()
 	f.touch(m)
 	return m

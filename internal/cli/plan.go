@@ -20,11 +20,15 @@ import (
 // goalFlags are the flags that say what the nodes shall become.
 type goalFlags struct {
 	worker, control, etcd string
+	offering              string
+	nodes                 []string
 	noOnline              bool
 	settle                time.Duration
 }
 
 func (g *goalFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&g.offering, "offering", "", "compute `offering` for workers and control-plane nodes, where --worker or --control does not say otherwise")
+	c.Flags().StringSliceVar(&g.nodes, "node", nil, "only this `node`, by name or instance id; may be repeated; the only way to a node that was added by hand")
 	c.Flags().StringVar(&g.worker, "worker", "", "compute `offering` for the workers, by name or id")
 	c.Flags().StringVar(&g.control, "control", "", "compute `offering` for the control-plane nodes")
 	c.Flags().StringVar(&g.etcd, "etcd", "", "compute `offering` for dedicated etcd nodes")
@@ -39,7 +43,8 @@ type planDocument struct {
 
 	Preflight []preflight.Check `json:"preflight"`
 
-	seen map[string]rollout.Observation // what was planned on, by instance id
+	seen   map[string]rollout.Observation // what was planned on, by instance id
+	byNode bool                           // nodes were named, so that others of their roles are left out
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -96,8 +101,12 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
+	perNode, err := s.goalsByNode(nodes, goals, flags.nodes)
+	if err != nil {
+		return planDocument{}, err
+	}
 	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
-		if g, ok := goals[n.Target.Role]; ok && !n.External {
+		if g, ok := perNode[n.Target.InstanceID]; ok {
 			return &g
 		}
 		return nil
@@ -105,9 +114,28 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
+	doc.byNode = len(flags.nodes) > 0
 	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
 	doc.Goals = goals
 	return doc, nil
+}
+
+// goalsByNode are the goals of the named nodes; without names, of all nodes that CKS made and that have a goal.
+func (s *session) goalsByNode(nodes []survey.Node, goals map[rollout.Role]rollout.Goal, names []string) (map[string]rollout.Goal, error) {
+	chosen, err := s.choose(nodes, names, madeByCKS)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]rollout.Goal{}
+	for _, n := range chosen {
+		switch g, ok := goals[n.Target.Role]; {
+		case ok:
+			out[n.Target.InstanceID] = g
+		case len(names) > 0:
+			return nil, usageErrorf("%s is of role %s, and no offering is named for that: add --%s", n.Target.Name, n.Target.Role, n.Target.Role)
+		}
+	}
+	return out, nil
 }
 
 // take keeps the plan, and what it was made on.
@@ -132,6 +160,7 @@ func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capaci
 // offerings looks up the goals' offerings.
 func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.Role]capacity.Offering, error) {
 	out := map[rollout.Role]capacity.Offering{}
+	flags.worker, flags.control = first(flags.worker, flags.offering), first(flags.control, flags.offering)
 	for _, g := range []struct {
 		role rollout.Role
 		name string
@@ -146,7 +175,7 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 		out[g.role] = o
 	}
 	if len(out) == 0 {
-		return nil, usageErrorf("no goal: name an offering with --worker, --control or --etcd")
+		return nil, usageErrorf("no goal: name an offering with --offering, --worker, --control or --etcd")
 	}
 	if flags.settle < 0 {
 		return nil, usageErrorf("--settle %s is negative", flags.settle)

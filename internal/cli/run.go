@@ -51,6 +51,7 @@ type job struct {
 	command   string
 	continues string // the run of the unfinished rollout that it goes on with
 	plan      rollout.Plan
+	byNode    bool
 	notes     []string
 	do        func(context.Context, *rollout.Runner) (rollout.Report, error)
 }
@@ -62,7 +63,7 @@ func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error 
 	shown := a.progress(j.plan)
 	ended := a.underWay(shown, func() { close(stop) })
 	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Shelf: s.kube, Health: s.kube, Clock: a.clock,
-		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, Watcher: shown.Event, Stop: stop,
+		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, ByNode: j.byNode, Watcher: shown.Event, Stop: stop,
 		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
 	keep := a.keeper(s, r, j.notes)
 	keep.begin(j.plan)

@@ -70,7 +70,7 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 			return err
 		}
 	}
-	return a.perform(ctx, s, run, job{command: command, continues: continues, plan: doc.Plan,
+	return a.perform(ctx, s, run, job{command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
 		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Walk(ctx, doc.Plan) }})
 }
 

@@ -86,7 +86,9 @@ func TestNextEtcd(t *testing.T) {
 // The sentences of a plan for etcd machines say what is not done, and etcd comes last, one machine after the other.
 func TestPlanEtcd(t *testing.T) {
 	first, second := untouched().with(asEtcd), untouched().with(asEtcd, func(s *scene) { s.seen.Target.Name = "e2" })
-	control := untouched().with(func(s *scene) { s.seen.Target.Role, s.seen.Target.Name = RoleControl, "c1" })
+	control := untouched().with(func(s *scene) {
+		s.seen.Target.Role, s.seen.Target.Name, s.seen.Node.ControlPlane = RoleControl, "c1", true
+	})
 	goal := first.goal
 	p := NewPlan("c", "prod", map[Role]Goal{RoleEtcd: goal, RoleControl: goal}, []Member{{Seen: first.seen}, {Seen: second.seen}, {Seen: control.seen}})
 	var names []string

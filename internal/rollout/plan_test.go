@@ -22,6 +22,7 @@ func member(s scene, role Role, name string) Member {
 	o.Target.Role, o.Target.Name, o.Target.InstanceID = role, name, id
 	o.Instance.ID, o.Instance.Name, o.Guest.ProductUUID = id, name, id
 	o.Node.Name, o.Node.UID, o.Node.SystemUUID = name, "uid-"+name, id
+	o.Node.ControlPlane = role == RoleControl
 	if s.claim != nil {
 		c := *s.claim
 		c.InstanceID = id

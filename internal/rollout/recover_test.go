@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
@@ -33,6 +34,21 @@ func TestFaultNamesAllGoals(t *testing.T) {
 		tr.machine("w1").crashes = true
 		if f, _ := tr.fault(t); f.Recover != "trueup scale prod --worker big --control big" {
 			t.Errorf("%s", f.Recover)
+		}
+	})
+}
+
+// Where nodes were chosen by name, the same roles would be more nodes.
+func TestFaultOfChosenNodesNamesResume(t *testing.T) {
+	simulate(t, two, func(t *testing.T, tr *trial) {
+		tr.machine("w1").crashes = true
+		r, _ := tr.runner(func() {})
+		r.ByNode = true
+		_, err := r.Walk(t.Context(), NewPlan("c1", "prod", tr.goals, tr.members()))
+		tr.close()
+		var f *Fault
+		if !errors.As(err, &f) || f.Recover != "trueup resume prod" {
+			t.Errorf("%v: %+v", err, f)
 		}
 	})
 }

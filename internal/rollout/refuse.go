@@ -68,6 +68,7 @@ func healthRefusals(seen Observation) []Refusal {
 	sums := capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node)
 	return []Refusal{
 		state,
+		roleRefusal(seen),
 		{preflight(unit.What, unit.OK, unit.Expected, unit.Observed), "See `systemctl status kubelet` on the node"},
 		{preflight(ready.What, ready.OK, ready.Expected, ready.Observed),
 			"A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
@@ -76,6 +77,17 @@ func healthRefusals(seen Observation) []Refusal {
 		{preflight(marks.What, marks.OK, marks.Expected, marks.Observed),
 			"Wait until that tool has finished with the node, or remove its mark if it was left over"},
 	}
+}
+
+// roleRefusal: CloudStack's list does not mark control-plane nodes, so what it was taken to say is held against the Node's label. A control-plane
+// node taken for a worker would be worked on beside its peers.
+func roleRefusal(seen Observation) Refusal {
+	label := RoleWorker
+	if seen.Node.ControlPlane {
+		label = RoleControl
+	}
+	return Refusal{preflight("role of the node", label == seen.Target.Role, string(seen.Target.Role)+", as CloudStack lists it", string(label)+", by the label node-role.kubernetes.io/control-plane"),
+		"CloudStack and Kubernetes must agree about its role: set or remove the label (`kubectl label node " + seen.Node.Name + "`)"}
 }
 
 // peerRefusals: a control-plane node or an etcd machine is only touched while the others, and the API server with its etcd, are well.

@@ -46,6 +46,8 @@ type Runner struct {
 	Run string
 	// Command is what the person called: scale, reconcile, resume. Continues is the run of an unfinished rollout that this one goes on with.
 	Command, Continues string
+	// ByNode says that the plan leaves out nodes of its roles, so that only `resume` goes on with the very same ones.
+	ByNode bool
 	// Watcher, if not nil, is told what happens as it happens. It must not block.
 	Watcher func(Event)
 	// Stop, if not nil, is closed to ask for an end at the next safe point: before the next effect.

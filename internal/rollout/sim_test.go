@@ -94,6 +94,7 @@ func newCluster(names ...string) *cluster {
 		m := &machine{cluster: c, instance: s.Instance, guest: s.Guest, node: s.Node, booted: time.Now().Add(-1000 * time.Second)}
 		m.instance.ID, m.instance.Name, m.guest.ProductUUID, m.guest.MachineID = id, name, id, "machine-"+name
 		m.node.Name, m.node.UID, m.node.SystemUUID, m.node.MachineID = name, "uid-"+name, id, "machine-"+name
+		m.node.ControlPlane = strings.HasPrefix(name, "c")
 		m.node.Ready.Heartbeat = time.Now().Truncate(time.Second)
 		m.found = m.hardware()
 		m.starts = 1

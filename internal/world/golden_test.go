@@ -27,6 +27,11 @@ func TestStories(t *testing.T) {
 		play func(context.Context, *World)
 	}{
 		{"growth", cluster("c1", "w1", "w2"), func(ctx context.Context, w *World) { _ = scale(ctx, w, w.Run()) }},
+		{"dedicated-etcd", cluster("e1", "e2", "e3"), func(ctx context.Context, w *World) {
+			w.At(7*time.Second, func(w *World) { w.BreakEtcd("e3", true) })
+			w.At(20*time.Second, func(w *World) { w.BreakEtcd("e3", false) })
+			_ = scale(ctx, w, w.Run())
+		}},
 		{"guest-helps-itself", uplift, func(ctx context.Context, w *World) { _ = scale(ctx, w, w.Run()) }},
 		{"foreign-cordon", cordoned, func(ctx context.Context, w *World) { _ = scale(ctx, w, w.Run()) }},
 		{"lost-replies", cluster("w1"), func(ctx context.Context, w *World) {
