@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 func (a *app) scaleCommand() *cobra.Command {
 	var goals goalFlags
 	var run runFlags
+	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "scale CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Take the nodes to a bigger offering, one at a time",
@@ -29,14 +31,15 @@ The same command again goes on where an earlier run ended, whatever ended it.
 The first interrupt stops at the next safe point, a second one at once; both
 can be resumed.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], goals, run) },
+		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], goals, run, wait) },
 	}
 	goals.add(c)
 	run.add(c)
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for CloudStack to finish what it does with the cluster (Scaling, Alert, ...)")
 	return c
 }
 
-func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags) error {
+func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags, wait time.Duration) error {
 	if err := run.check(); err != nil {
 		return err
 	}
@@ -45,6 +48,9 @@ func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run ru
 		return err
 	}
 	defer s.close()
+	if err := a.awaitSettled(ctx, s, wait); err != nil {
+		return err
+	}
 	doc, err := a.plan(ctx, s, goals)
 	if err != nil {
 		return err
