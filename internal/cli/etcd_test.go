@@ -38,6 +38,7 @@ func TestScaleOfDedicatedEtcd(t *testing.T) {
 		}
 		p := s.trueup(t, "scale db --etcd big --yes").want(t, ExitOK)
 		golden(t, "scale-etcd.stderr.txt", p.err.String())
+		golden(t, "scale-etcd.txt", p.out.String())
 		for _, m := range etcd {
 			if m.starts != 1 || m.guest.CPUsOnline != 4 || s.shelf[m.id] != "" {
 				t.Errorf("%s: %d starts of kubelet, %d CPUs, claim %q", m.name, m.starts, m.guest.CPUsOnline, s.shelf[m.id])

@@ -406,3 +406,13 @@ func (l fleetLock) Release(_ context.Context, _ rollout.Tenure, finished bool) e
 	}
 	return nil
 }
+
+// boot starts the machine with this hardware, all of it online, and with it another kubelet.
+func (m *node) boot(cpus, mib int) {
+	m.booted, m.starts = time.Now(), m.starts+1
+	g := &m.guest
+	g.BootID, g.CPUsOnline, g.CPUsPresent, g.BlocksOnline, g.BlocksOffline = g.BootID+"'", cpus, cpus, mib/blockMiB, 0
+	g.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: fmt.Sprintf("inv-%d", m.starts), MainPID: 100 + m.starts}
+	m.node.BootID = g.BootID
+	m.post()
+}

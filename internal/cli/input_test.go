@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 		{"no etcd nodes", "--etcd big", nil, []string{"no dedicated etcd nodes", "leave out --etcd"}},
 		{"Alert", "--worker big", state(standin.ClusterAlert), []string{"cluster prod is Alert", "within about a minute"}},
 		{"Scaling", "--worker big", state(standin.ClusterScaling), []string{"cluster prod is Scaling"}},
-		{"Stopped", "--worker big", state(standin.ClusterStopped), []string{"cluster prod is Stopped", "start the cluster first"}},
+		{"Stopping", "--worker big", state(standin.ClusterStopping), []string{"cluster prod is Stopping", "CloudStack is at work on it"}},
 		{"managed by another tool", "--worker big", func(s *stage) { s.UpdateCluster(s.cluster.ID, func(c *standin.Cluster) { c.External = true }) }, []string{"cluster type: ExternalManaged"}},
 		{"dynamic scaling off", "--worker big", func(s *stage) { s.Set(standin.SettingDynamicScaling, s.Defaults().ZoneID, "false") }, []string{"enable.dynamic.scale.vm"}},
 		{"a node not Ready", "--worker big", func(s *stage) { s.node(1).node.Ready.Status = "False" }, []string{"prod-node-18f3c0d7b2: Ready condition of the Node"}},

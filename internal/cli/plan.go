@@ -42,6 +42,8 @@ type planDocument struct {
 	rollout.Plan
 
 	Preflight []preflight.Check `json:"preflight"`
+	// Record is what is changed of a cluster of which nothing runs: its machines and its record, in CloudStack alone.
+	Record []recordChange `json:"record,omitempty"`
 
 	seen   map[string]rollout.Observation // what was planned on, by instance id
 	byNode bool                           // nodes were named, so that others of their roles are left out
@@ -84,6 +86,9 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	offerings, err := s.offerings(ctx, flags)
 	if err != nil {
 		return planDocument{}, err
+	}
+	if offline(s.cluster.State) {
+		return s.planOffline(ctx, flags, offerings)
 	}
 	doc, err := s.checked(ctx, offerings)
 	if err != nil {
@@ -185,9 +190,12 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 
 // facts puts what CloudStack says about the cluster into preflight's terms.
 func (s *session) facts(f cloudstack.Facts) preflight.Cluster {
-	c := preflight.Cluster{Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
+	c := preflight.Cluster{Offline: offline(s.cluster.State) && s.mayBeOffline, Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
 	for _, vm := range s.cluster.VMs {
 		c.Nodes[vm.Role]++
+	}
+	if s.cluster.State == "Created" { // the machines that it will have
+		c.Nodes = map[rollout.Role]int{rollout.RoleWorker: s.cluster.WorkerNodes, rollout.RoleControl: s.cluster.ControlNodes, rollout.RoleEtcd: s.cluster.EtcdNodes}
 	}
 	known := false
 	for command, fact := range f.Permitted {
@@ -285,6 +293,11 @@ func (a *app) printPlan(w io.Writer, d planDocument) {
 	}
 	for _, c := range preflight.Failures(d.Preflight) {
 		line("Refused: ", "%s.", c)
+	}
+	for i, r := range d.Record {
+		line("", "")
+		line(fmt.Sprintf("%d. ", i+1), "%s", r.Sentence)
+		line("   because ", "%s", r.Why)
 	}
 	for i, n := range d.Nodes {
 		printNodePlan(line, i+1, n)

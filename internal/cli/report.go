@@ -52,10 +52,16 @@ func reportRow(n rollout.NodeReport) []string {
 	if n.Took > 0 {
 		row[3] = fmt.Sprintf("%.1fs", n.Took.Seconds())
 	}
-	if f := n.Final; f != nil && f.Instance.ID != "" && f.Node.Name != "" {
-		row[4] = short(f.Instance.CPUs, f.Instance.MemoryMiB)
-		row[5], row[6] = short(f.Guest.CPUsOnline, f.Guest.MemoryOnline()/capacity.MiB), quantities(f.Node.Capacity)
-		row[7] = yesNo(!f.Node.Unschedulable)
+	f := n.Final
+	if f == nil || f.Instance.ID == "" || n.Target.Role.HasNode() && f.Node.Name == "" {
+		return row
+	}
+	row[4] = short(f.Instance.CPUs, f.Instance.MemoryMiB)
+	if f.Guest.BootID != "" {
+		row[5] = short(f.Guest.CPUsOnline, f.Guest.MemoryOnline()/capacity.MiB)
+	}
+	if f.Node.Name != "" {
+		row[6], row[7] = quantities(f.Node.Capacity), yesNo(!f.Node.Unschedulable)
 	}
 	return row
 }

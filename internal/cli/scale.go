@@ -18,6 +18,7 @@ func (a *app) scaleCommand() *cobra.Command {
 	var goals goalFlags
 	var run runFlags
 	var wait time.Duration
+	var start bool
 	c := &cobra.Command{
 		Use:   "scale CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Take the nodes to a bigger offering, one at a time",
@@ -29,17 +30,23 @@ drained or evicted.
 
 The same command again goes on where an earlier run ended, whatever ended it.
 The first interrupt stops at the next safe point, a second one at once; both
-can be resumed.`,
+can be resumed.
+
+Of a Stopped or Created cluster nothing runs: the offerings are changed in
+CloudStack, in its record too, and nothing is cordoned or restarted.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.scale(c.Context(), args[0], goals, run, wait) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.scale(c.Context(), args[0], goals, run, wait, start)
+		},
 	}
 	goals.add(c)
 	run.add(c)
+	c.Flags().BoolVar(&start, "start", false, "start a Stopped cluster after the change, and verify every node")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for CloudStack to finish what it does with the cluster (Scaling, Alert, ...)")
 	return c
 }
 
-func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags, wait time.Duration) error {
+func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags, wait time.Duration, start bool) error {
 	if err := run.check(); err != nil {
 		return err
 	}
@@ -54,6 +61,9 @@ func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run ru
 	doc, err := a.plan(ctx, s, goals)
 	if err != nil {
 		return err
+	}
+	if offline(s.cluster.State) {
+		return a.changeOffline(ctx, s, doc, run, start)
 	}
 	return a.carryOut(ctx, s, doc, run, "scale")
 }

@@ -10,12 +10,13 @@ import (
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 )
 
-// Commands are the API commands that trueup uses, sorted. Only scaleVirtualMachine changes anything.
+// Commands are the API commands that trueup uses, sorted. Those that begin with scale or start change something; scaleVirtualMachine alone is needed
+// for a running cluster.
 func Commands() []string {
 	return []string{
 		"getKubernetesClusterConfig", "listApis", "listAsyncJobs", "listCapabilities", "listConfigurations",
 		"listKubernetesClusters", "listPortForwardingRules", "listServiceOfferings", "listTemplates", "listVirtualMachines",
-		"queryAsyncJobResult", "scaleVirtualMachine",
+		"queryAsyncJobResult", "scaleKubernetesCluster", "scaleVirtualMachine", "startKubernetesCluster",
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 func TestFacts(t *testing.T) {
@@ -76,6 +77,8 @@ func TestCommandsAreThoseThatAreSent(t *testing.T) {
 	job := must[string](t)(c.Resize(ctx, f.vm(1), f.big.ID, f.clock.Now().Add(1e9)))
 	_, _ = c.FindJob(ctx, f.vm(2))
 	_, _ = c.Job(ctx, job)
+	_, _ = c.ScaleCluster(ctx, cluster.ID, map[rollout.Role]string{rollout.RoleWorker: f.big.ID})
+	_, _ = c.StartCluster(ctx, cluster.ID)
 	var sent []string
 	for _, r := range f.Requests() {
 		sent = append(sent, r.Command)

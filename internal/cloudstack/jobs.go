@@ -19,11 +19,14 @@ func (c *Client) Resize(ctx context.Context, instanceID, offeringID string, expi
 	if expires.IsZero() {
 		return "", errors.New("scaleVirtualMachine: no expiry given")
 	}
-	const command = "scaleVirtualMachine"
+	return c.start(ctx, "scaleVirtualMachine", expires, map[string]string{"id": instanceID, "serviceofferingid": offeringID})
+}
+
+// start sends a request that starts a job, and returns the job's id.
+func (c *Client) start(ctx context.Context, command string, expires time.Time, params map[string]string) (string, error) {
 	var started struct {
 		JobID string `json:"jobid"`
 	}
-	params := map[string]string{"id": instanceID, "serviceofferingid": offeringID}
 	err := c.post(ctx, command, expires, params, &started)
 	if err != nil {
 		return "", refusal(err)

@@ -48,11 +48,13 @@ type Cluster struct {
 	Nodes map[rollout.Role]int
 	// DynamicScaling is whether the zone lets running machines be scaled (enable.dynamic.scale.vm); nil if it can't be read.
 	DynamicScaling *bool
+	// Offline says that nothing of the cluster runs, and that its offerings are to be changed in CloudStack alone.
+	Offline bool
 	// Commands are the API commands that the account may use; nil if they can't be read.
 	Commands []string
 }
 
-// Checks runs every check of a live rollout with these goals.
+// Checks runs every check of a live rollout with these goals, or of a change of what does not run.
 func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 	out := []Check{managed(c), running(c)}
 	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
@@ -60,7 +62,10 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 			out = append(out, members(c, role, goal), fixed(role, goal))
 		}
 	}
-	return append(out, dynamicScaling(c), commands(c))
+	if c.Offline {
+		return append(out, commands(c, "listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleKubernetesCluster", "queryAsyncJobResult"))
+	}
+	return append(out, dynamicScaling(c), commands(c, "listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"))
 }
 
 // Failures returns the checks that failed.
@@ -84,7 +89,7 @@ func managed(c Cluster) Check {
 }
 
 func running(c Cluster) Check {
-	out := Check{Name: "cluster state", Verdict: verdict(c.State == "Running"), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
+	out := Check{Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && (c.State == "Created" || c.State == "Stopped")), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
 	if out.Verdict == Fail {
 		out.Remedy = stateRemedy(c.State)
 	}
@@ -133,18 +138,14 @@ func dynamicScaling(c Cluster) Check {
 	return out
 }
 
-// needed are the commands without which no rollout can work.
-func needed() []string {
-	return []string{"listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"}
-}
-
-func commands(c Cluster) Check {
+// commands tells whether the account may use the commands without which nothing of it can work.
+func commands(c Cluster, needed ...string) Check {
 	out := Check{Name: "permissions in CloudStack", Verdict: Unknown, Evidence: "listApis is not allowed for this account"}
 	if c.Commands == nil {
 		return out
 	}
 	var missing []string
-	for _, name := range needed() {
+	for _, name := range needed {
 		if !slices.ContainsFunc(c.Commands, func(have string) bool { return strings.EqualFold(have, name) }) {
 			missing = append(missing, name)
 		}

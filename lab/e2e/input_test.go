@@ -158,7 +158,7 @@ func testNotRunning(t *testing.T, f *fixture) {
 		f.Cloud.Model.UpdateCluster(f.Cloud.ClusterID, func(c *standin.Cluster) { c.State = state })
 	}
 	t.Cleanup(func() { set(standin.ClusterRunning) })
-	for _, state := range []standin.ClusterState{standin.ClusterStopped, standin.ClusterScaling, standin.ClusterAlert} {
+	for _, state := range []standin.ClusterState{standin.ClusterStopping, standin.ClusterScaling, standin.ClusterAlert} {
 		set(state)
 		badInput{args: []string{"--worker", "large"}, code: 4, says: []string{"cluster lab is " + string(state)}}.test(t, f)
 	}
