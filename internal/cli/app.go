@@ -109,7 +109,7 @@ its CPU and memory.`,
 		Replace(root.UsageTemplate()))
 	a.access.addFlags(root.PersistentFlags())
 	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
-		a.reconcileCommand(), a.verifyCommand(), a.abortCommand(), a.historyCommand())
+		a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}

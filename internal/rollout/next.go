@@ -234,8 +234,12 @@ func checkBoot(seen Observation) capacity.Check {
 // that it found at its start. A guest where the figure can't be read (cgroup v1) passes.
 func checkKubepods(seen Observation) capacity.Check {
 	n := seen.Guest.KubepodsCPUs
-	return capacity.Check{Layer: capacity.LayerKubelet, What: "CPUs of the kubepods cgroup",
+	c := capacity.Check{Layer: capacity.LayerKubelet, What: "CPUs of the kubepods cgroup",
 		OK: n == 0 || n == seen.Guest.CPUsOnline, Expected: fmt.Sprint(seen.Guest.CPUsOnline), Observed: fmt.Sprint(n)}
+	if n == 0 {
+		c.Observed = "not read"
+	}
+	return c
 }
 
 // nextEtcd decides once instance and guest of a dedicated etcd machine have the goal. Nothing is restarted: etcd does not size itself by the machine.

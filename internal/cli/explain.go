@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
+)
+
+// explainDocument is what `explain -o json` prints.
+type explainDocument struct {
+	header
+
+	Cluster string `json:"cluster"`
+	nodeDocument
+
+	// Checks are those that `verify` makes, met or not.
+	Checks []capacity.Check `json:"checks"`
+	// Goal is what the node shall have: its claim's goal, else what its instance has.
+	Goal capacity.Offering `json:"goal"`
+	// Next is what would be done to get there; empty where nothing is to be done, or where it can't be told.
+	Next     []rollout.PlannedMove `json:"next,omitempty"`
+	Refusals []rollout.Refusal     `json:"refusals,omitempty"`
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "explain CLUSTER NODE",
+		Short: "Show all that is known about one node, and what would be done next",
+		Long: `Show the four views of one node in full: who it is in each system, how
+allocatable follows from capacity, kubelet's process, the claim if there is
+one, every check, and what trueup would do next and why. Changes nothing.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.open(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			doc, err := s.explain(c.Context(), args[1])
+			if err != nil {
+				return err
+			}
+			if machine(output) {
+				return printDocument(a.Out, output, doc)
+			}
+			a.printExplained(doc)
+			return nil
+		},
+	}
+	addOutput(c, &output, "text", "json", "yaml")
+	return c
+}
+
+// explain reads the cluster, and puts together what it says about one node.
+func (s *session) explain(ctx context.Context, name string) (explainDocument, error) {
+	nodes, err := s.survey(ctx)
+	if err != nil {
+		return explainDocument{}, err
+	}
+	chosen, err := s.choose(nodes, []string{name}, madeByCKS)
+	if err != nil {
+		return explainDocument{}, err
+	}
+	n := chosen[0]
+	doc := explainDocument{header: kind("NodeExplanation"), Cluster: s.cluster.Name, nodeDocument: nodeDocument{Node: n}, Goal: n.Views.Instance.Present(), Checks: verified(n).Checks}
+	if v := n.Views.Node; v != nil {
+		sum := capacity.Explain(v.Capacity, v.Allocatable)
+		doc.Arithmetic = &sum
+	}
+	if n.Claim != nil {
+		doc.Goal = n.Claim.Goal
+	}
+	if len(n.Problems) == 0 {
+		doc.Next, doc.Refusals = next(s, nodes, n, doc.Goal)
+	}
+	return doc, nil
+}
+
+// next asks the planner about the node alone.
+func next(s *session, nodes []survey.Node, n survey.Node, goal capacity.Offering) ([]rollout.PlannedMove, []rollout.Refusal) {
+	seen := n.Observation()
+	seen.Peers = survey.Peers(nodes, n)
+	p := rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, []rollout.Member{{Seen: seen, Claim: n.Claim, Goal: &rollout.Goal{Offering: goal, Settle: rollout.DefaultSettle}}})
+	return p.Nodes[0].Moves, p.Nodes[0].Refusals
+}
+
+func (a *app) printExplained(d explainDocument) {
+	fmt.Fprintf(a.Out, "%s (%s) of cluster %s\n\n", d.Target.Name, d.Target.Role, d.Cluster)
+	line := func(topic, format string, args ...any) {
+		fmt.Fprintln(a.Out, a.screen(a.Out).fold(fmt.Sprintf("%-12s ", topic), oneLine(fmt.Sprintf(format, args...))))
+	}
+	i := d.Views.Instance
+	line("record", "%s", orDash(d.Views.Record.Offering.String()))
+	line("instance", "%s, %s, %s, dynamically scalable: %s", i.OfferingName, i.Size(), i.State, yesNo(i.DynamicallyScalable))
+	line("", "id %s", i.ID)
+	explainGuest(line, d.Views.Guest)
+	explainNode(line, d)
+	for _, p := range d.Problems {
+		line("unread", "%s", p.Error())
+	}
+	explainClaim(line, d.Claim)
+	for _, c := range d.Checks {
+		if c.OK {
+			line("ok", "%s: %s", c.What, c.Observed)
+		} else {
+			line("NOT MET", "%s", c)
+		}
+	}
+	explainNext(line, d)
+}
+
+func explainGuest(line func(topic, format string, args ...any), g *capacity.Guest) {
+	if g == nil {
+		return
+	}
+	blocks := g.BlocksOnline + g.BlocksOffline
+	line("guest", "%d of %d CPUs online (this boot can have %d); %d of %d memory blocks of %d MiB online, %d MiB; MemTotal %d KiB",
+		g.CPUsOnline, g.CPUsPresent, g.CPUsPossible, g.BlocksOnline, blocks, g.BlockSize/capacity.MiB, g.MemoryOnline()/capacity.MiB, g.MemTotal/1024)
+	line("", "DMI UUID %s, machine-id %s, boot id %s", g.ProductUUID, g.MachineID, g.BootID)
+	if g.Etcd != nil {
+		line("etcd", "%s", capacity.CheckEtcd(*g).Observed)
+		return
+	}
+	line("kubelet", "%s, started %s (runs for %s), InvocationID %s", g.Kubelet, g.KubeletStart().UTC().Format(time.RFC3339), g.KubeletAge().Truncate(time.Second), orDash(g.Kubelet.InvocationID))
+}
+
+func explainNode(line func(topic, format string, args ...any), d explainDocument) {
+	n := d.Views.Node
+	if n == nil {
+		return
+	}
+	schedulable := "schedulable"
+	if n.Unschedulable {
+		schedulable = "cordoned by " + orDash(n.UnschedulableBy)
+	}
+	line("node", "Ready=%s, last heartbeat %s, %s; systemUUID %s, machine-id %s, boot id %s", n.Ready.Status, n.Ready.Heartbeat.UTC().Format(time.RFC3339), schedulable, n.SystemUUID, n.MachineID, n.BootID)
+	if d.Arithmetic == nil {
+		return
+	}
+	cpu, memory := n.Allocatable["cpu"], n.Allocatable["memory"]
+	line("allocatable", "CPU: %dm capacity - %dm kubeReserved and systemReserved = %dm", n.CPUs(), d.Arithmetic.CPUReserved, cpu.MilliValue())
+	line("", "memory: %d KiB capacity - %d KiB huge pages - %d KiB kubeReserved, systemReserved and eviction threshold = %d KiB",
+		n.Memory()/1024, d.Arithmetic.HugePages/1024, d.Arithmetic.MemoryReserved/1024, memory.Value()/1024)
+}
+
+func explainClaim(line func(topic, format string, args ...any), c *rollout.Claim) {
+	if c == nil {
+		line("claim", "none")
+		return
+	}
+	line("claim", "run %s of %s since %s, to %s; the cordon is its own: %s", c.Run, orDash(c.Actor), c.Since.UTC().Format(time.RFC3339), c.Goal, yesNo(c.Cordoned))
+	if r := c.Resize; r != nil {
+		line("", "resize asked for %s, job %s", r.Asked.UTC().Format(time.RFC3339), orDash(r.JobID))
+	}
+	if r := c.Restart; r != nil {
+		line("", "restart announced of the kubelet with InvocationID %s, pid %d", r.InvocationID, r.MainPID)
+	}
+	if c.Fault != nil {
+		line("", "stopped, phase %s: %s", c.Phase, c.Fault.Error())
+	}
+}
+
+func explainNext(line func(topic, format string, args ...any), d explainDocument) {
+	switch {
+	case len(d.Problems) > 0:
+		line("next", "can't be told while a view is not read")
+	case len(d.Refusals) > 0:
+		for _, r := range d.Refusals {
+			line("refused", "%s", r)
+		}
+	case len(d.Next) == 0:
+		line("next", "nothing: the node has %s, and all views agree", d.Goal)
+	default:
+		for i, m := range d.Next {
+			line(map[bool]string{true: "next"}[i == 0], "%s: %s", m.Move, m.Sentence)
+		}
+		line("because", "%s", d.Next[0].Why)
+	}
+}
