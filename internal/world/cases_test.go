@@ -185,3 +185,21 @@ func TestNoEventAfterALostLease(t *testing.T) {
 		}
 	})
 }
+
+// The claim is destroyed right after the restart, before kubelet has posted: nothing remembers the restart, and still there is no second one.
+func TestClaimIsDestroyedRightAfterTheRestart(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.At(5*time.Second, func(w *World) {
+			if w.machines[0].ledger.issued != 1 || w.machines[0].node.CPUs() != 2000 {
+				t.Errorf("not the moment that is meant: %s", w.State())
+			}
+			w.DropClaim("w1")
+		})
+		if err := scale(t.Context(), w, w.Run()); err != nil {
+			t.Error(err)
+		}
+		if m := w.machines[0]; m.ledger.issued != 1 || !m.finished(w.Big) {
+			t.Errorf("%d restarts\n%s", m.ledger.issued, w.State())
+		}
+	})
+}
