@@ -34,6 +34,13 @@ func (a *app) stopGently() bool {
 	return true
 }
 
+// begun notes that something may have been changed from now on. An interrupt ends the command at once all the same.
+func (a *app) begun() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.performed = true
+}
+
 // underWay notes that a rollout is under way, shown by p, and that stop asks it to end. The function that it returns ends that.
 func (a *app) underWay(p progress, stop func()) (ended func()) {
 	a.mu.Lock()

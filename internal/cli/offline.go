@@ -95,6 +95,7 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 	change := &offlineChange{app: a, session: s, doc: doc, limits: run.limits}
 	keep := a.keeper(s, &rollout.Runner{Run: a.newRun(), Command: "scale", Author: rollout.Author{Actor: a.actor(), Why: run.why}}, nil)
 	keep.begin(doc.Plan)
+	a.begun()
 	err := change.perform(ctx, start)
 	keep.end(rollout.Report{}, err)
 	report := rollout.Report{Run: keep.proto.Run, Effects: change.effects, Nodes: []rollout.NodeReport{}}
@@ -190,7 +191,11 @@ func (c *offlineChange) job(ctx context.Context, what string, start func() (stri
 	}
 	c.say("%s: %s …", s.cluster.Name, what)
 	id, err := start()
-	if err != nil {
+	switch {
+	case errors.Is(err, rollout.ErrUnreachable), ctx.Err() != nil:
+		c.effects = append(c.effects, rollout.Effect{At: c.clock.Now(), Node: s.cluster.Name, Action: rollout.ActionResize, Text: what, Unanswered: true})
+		return fault("CloudStack gave no answer, so it may have begun or not", "no reply", err)
+	case err != nil:
 		return fault("CloudStack did not begin", "no job", err)
 	}
 	c.effects = append(c.effects, rollout.Effect{At: c.clock.Now(), Node: s.cluster.Name, Action: rollout.ActionResize, Text: what + ", job " + id})

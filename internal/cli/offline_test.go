@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,5 +143,27 @@ func TestOfflineFaults(t *testing.T) {
 		s.stop(t)
 		s.Script(standin.Fault{Command: "scaleKubernetesCluster", Effect: standin.Refuse{Code: 431, Text: "scripted"}})
 		s.trueup(t, "scale prod --worker big --yes").says(t, "CloudStack did not begin", "scripted", "trueup clusters")
+	})
+}
+
+// An interrupt in the middle of CloudStack's job ends the command at once, and does not claim that nothing was changed. A lost reply does not either.
+func TestOfflineChangeWithoutAnEnd(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.stop(t)
+		p := s.trueup(t, "scale prod --worker big --yes", func(p *program) {
+			time.AfterFunc(1500*time.Millisecond, func() { p.interrupts <- os.Interrupt })
+		}).want(t, ExitInterrupted).says(t, "interrupted; job ", "goes on in CloudStack").oneError(t)
+		if strings.Contains(p.err.String(), "nothing was changed") {
+			t.Error(p.err.String())
+		}
+		time.Sleep(time.Minute)
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitOK).says(t, "Nothing to do")
+	})
+	play(t, func(t *testing.T, s *stage) {
+		s.stop(t)
+		s.Script(standin.Fault{Command: "scaleKubernetesCluster", Effect: standin.LoseReply{}})
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitPartly).says(t, "CloudStack gave no answer, so it may have begun or not")
+		time.Sleep(time.Minute)
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitOK).says(t, "Nothing to do")
 	})
 }
