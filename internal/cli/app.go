@@ -108,7 +108,7 @@ its CPU and memory.`,
 	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages ", ".LocalFlags.FlagUsagesWrapped 80 ", ".InheritedFlags.FlagUsages ", ".InheritedFlags.FlagUsagesWrapped 80 ").
 		Replace(root.UsageTemplate()))
 	a.access.addFlags(root.PersistentFlags())
-	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
+	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
 		a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand())
 	for _, c := range root.Commands() {
 		wrapArgs(c)

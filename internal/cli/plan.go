@@ -21,7 +21,7 @@ import (
 type goalFlags struct {
 	worker, control, etcd string
 	offering              string
-	nodes                 []string
+	nodes, ignore         []string
 	noOnline              bool
 	settle                time.Duration
 }
@@ -32,6 +32,7 @@ func (g *goalFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&g.worker, "worker", "", "compute `offering` for the workers, by name or id")
 	c.Flags().StringVar(&g.control, "control", "", "compute `offering` for the control-plane nodes")
 	c.Flags().StringVar(&g.etcd, "etcd", "", "compute `offering` for dedicated etcd nodes")
+	c.Flags().StringSliceVar(&g.ignore, "ignore", nil, "go on against this failed `check`, by its name in trueup preflight; may be repeated; kept in the history")
 	c.Flags().BoolVar(&g.noOnline, "no-online", false, "do not bring up plugged CPUs and memory blocks in the guest, only verify that something else does")
 	c.Flags().DurationVar(&g.settle, "settle", rollout.DefaultSettle, "how long the restarted kubelet must run before its node is given back")
 }
@@ -45,8 +46,9 @@ type planDocument struct {
 	// Record is what is changed of a cluster of which nothing runs: its machines and its record, in CloudStack alone.
 	Record []recordChange `json:"record,omitempty"`
 
-	seen   map[string]rollout.Observation // what was planned on, by instance id
-	byNode bool                           // nodes were named, so that others of their roles are left out
+	seen    map[string]rollout.Observation // what was planned on, by instance id
+	byNode  bool                           // nodes were named, so that others of their roles are left out
+	ignored []string                       // checks that the person decided to go on against
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -83,6 +85,9 @@ func (a *app) planCommand() *cobra.Command {
 
 // plan surveys the cluster, checks it, and plans.
 func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocument, error) {
+	if err := checkIgnored(flags.ignore); err != nil {
+		return planDocument{}, err
+	}
 	offerings, err := s.offerings(ctx, flags)
 	if err != nil {
 		return planDocument{}, err
@@ -94,9 +99,10 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
+	doc.Preflight = preflight.Ignore(doc.Preflight, flags.ignore)
 	goals := map[rollout.Role]rollout.Goal{}
 	for role, o := range offerings {
-		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle}
+		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle, Ignore: flags.ignore}
 	}
 	doc.Goals = goals
 	if doc.refused() {
@@ -119,7 +125,7 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
-	doc.byNode = len(flags.nodes) > 0
+	doc.byNode, doc.ignored = len(flags.nodes) > 0, flags.ignore
 	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
 	doc.Goals = goals
 	return doc, nil
@@ -287,8 +293,11 @@ func (a *app) printPlan(w io.Writer, d planDocument) {
 		fmt.Fprintln(w, a.screen(w).fold(first, oneLine(fmt.Sprintf(format, args...))))
 	}
 	for _, c := range d.Preflight {
-		if c.Verdict == preflight.Unknown {
+		switch c.Verdict {
+		case preflight.Unknown:
 			line("Not checked: ", "%s.", c)
+		case preflight.Ignored:
+			line("Ignored: ", "%s.", c)
 		}
 	}
 	for _, c := range preflight.Failures(d.Preflight) {

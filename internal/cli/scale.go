@@ -86,7 +86,11 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 			return err
 		}
 	}
-	return a.perform(ctx, s, run, job{command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
+	var notes []string
+	if len(doc.ignored) > 0 {
+		notes = append(notes, "checks ignored: "+strings.Join(doc.ignored, ", "))
+	}
+	return a.perform(ctx, s, run, job{notes: notes, command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
 		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Walk(ctx, doc.Plan) }})
 }
 

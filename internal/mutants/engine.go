@@ -188,6 +188,7 @@ func ofRefusals() []mutant {
 		m("claim without looking at marks", "a node that another tool works on is not claimed", "{preflight(marks.What, marks.OK, marks", "{preflight(marks.What, marks.OK || seen.Node.Unschedulable == false, marks"),
 		m("claim while not Ready", "only a healthy node is started on", "{preflight(ready.What, ready.OK, ready", "{preflight(ready.What, ready.OK || seen.Node.Ready.Status != \"\", ready"),
 		m("believe the list about the role", "a node whose label and CloudStack's list disagree about its role is not begun on", "preflight(\"role of the node\", label == seen.Target.Role,", "preflight(\"role of the node\", label != \"\","),
+		m("ignore what the promises rest on", "only checks that the promises don't rest on can be ignored", "slices.Contains(goal.Ignore, r.Name) && Ignorable(r.Name)", "slices.Contains(goal.Ignore, r.Name)"),
 		m("claim while a peer is down", "a control-plane node is not claimed while another one is away", "all = append(all, peerRefusals(seen)...)\n", ""),
 		m("take on a static CPU manager", "kubelet with a static policy does not come back after a growth: refused",
 			"dynamic(g.CPUManagerPolicy), \"none\"", "dynamic(g.CPUManagerPolicy) || g.CPUManagerPolicy == \"static\", \"none\""),

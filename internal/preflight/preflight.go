@@ -21,11 +21,14 @@ const (
 	Pass    Verdict = "pass"
 	Fail    Verdict = "fail"
 	Unknown Verdict = "unknown" // the account may not read what the check needs
+	Ignored Verdict = "ignored" // it failed, and the person decided to go on
 )
 
 // Check is the outcome of one named check.
 type Check struct {
-	Name     string  `json:"name"`
+	// ID is the check's own: stable, unique, and the one by which it can be ignored, if it can. See docs/preflight.md.
+	ID       string  `json:"id"`
+	Name     string  `json:"name"` // the same for people
 	Verdict  Verdict `json:"verdict"`
 	Evidence string  `json:"evidence"`         // what was seen
 	Remedy   string  `json:"remedy,omitempty"` // what a person can do about a failure
@@ -68,6 +71,20 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 	return append(out, dynamicScaling(c), commands(c, "listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"))
 }
 
+// Ignorable tells whether a person may decide to go on against a check of the cluster. What they may read of it can be wrong; its state and type are not.
+func Ignorable(id string) bool { return id == "zone-dynamic-scaling" || id == "cloudstack-permissions" }
+
+// Ignore marks the failed checks that a person decided to go on against.
+func Ignore(checks []Check, ids []string) []Check {
+	out := slices.Clone(checks)
+	for i, c := range out {
+		if c.Verdict == Fail && Ignorable(c.ID) && slices.Contains(ids, c.ID) {
+			out[i].Verdict = Ignored
+		}
+	}
+	return out
+}
+
 // Failures returns the checks that failed.
 func Failures(checks []Check) []Check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Verdict != Fail })
@@ -81,7 +98,7 @@ func verdict(ok bool) Verdict {
 }
 
 func managed(c Cluster) Check {
-	out := Check{Name: "cluster type", Verdict: verdict(c.Type == "CloudManaged" || c.Type == ""), Evidence: orUnknown(c.Type)}
+	out := Check{ID: "cluster-type", Name: "cluster type", Verdict: verdict(c.Type == "CloudManaged" || c.Type == ""), Evidence: orUnknown(c.Type)}
 	if out.Verdict == Fail {
 		out.Remedy = "CloudStack neither scales such a cluster nor keeps a kubeconfig for it: change it with the tool that made it"
 	}
@@ -89,7 +106,7 @@ func managed(c Cluster) Check {
 }
 
 func running(c Cluster) Check {
-	out := Check{Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && (c.State == "Created" || c.State == "Stopped")), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
+	out := Check{ID: "cluster-state", Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && (c.State == "Created" || c.State == "Stopped")), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
 	if out.Verdict == Fail {
 		out.Remedy = stateRemedy(c.State)
 	}
@@ -111,7 +128,7 @@ func stateRemedy(state string) string {
 
 func members(c Cluster, role rollout.Role, goal capacity.Offering) Check {
 	n := c.Nodes[role]
-	out := Check{Name: string(role) + " nodes", Verdict: verdict(n > 0), Evidence: fmt.Sprintf("%d for the goal %s", n, goal)}
+	out := Check{ID: "role-has-nodes", Name: string(role) + " nodes", Verdict: verdict(n > 0), Evidence: fmt.Sprintf("%d for the goal %s", n, goal)}
 	if n == 0 {
 		out.Remedy = fmt.Sprintf("Cluster %s has no dedicated %s nodes: leave out --%s", c.Name, role, role)
 	}
@@ -119,7 +136,7 @@ func members(c Cluster, role rollout.Role, goal capacity.Offering) Check {
 }
 
 func fixed(role rollout.Role, goal capacity.Offering) Check {
-	out := Check{Name: "offering for " + string(role), Verdict: verdict(!goal.Custom), Evidence: goal.String()}
+	out := Check{ID: "cluster-offering-kind", Name: "offering for " + string(role), Verdict: verdict(!goal.Custom), Evidence: goal.String()}
 	if goal.Custom {
 		out.Evidence += ", a custom offering"
 		out.Remedy = "CKS refuses custom offerings: choose one with fixed CPU and memory"
@@ -128,7 +145,7 @@ func fixed(role rollout.Role, goal capacity.Offering) Check {
 }
 
 func dynamicScaling(c Cluster) Check {
-	out := Check{Name: "dynamic scaling in the zone", Verdict: Unknown, Evidence: "enable.dynamic.scale.vm can't be read with this account"}
+	out := Check{ID: "zone-dynamic-scaling", Name: "dynamic scaling in the zone", Verdict: Unknown, Evidence: "enable.dynamic.scale.vm can't be read with this account"}
 	if c.DynamicScaling != nil {
 		out.Verdict, out.Evidence = verdict(*c.DynamicScaling), fmt.Sprintf("enable.dynamic.scale.vm is %t", *c.DynamicScaling)
 	}
@@ -140,7 +157,7 @@ func dynamicScaling(c Cluster) Check {
 
 // commands tells whether the account may use the commands without which nothing of it can work.
 func commands(c Cluster, needed ...string) Check {
-	out := Check{Name: "permissions in CloudStack", Verdict: Unknown, Evidence: "listApis is not allowed for this account"}
+	out := Check{ID: "cloudstack-permissions", Name: "permissions in CloudStack", Verdict: Unknown, Evidence: "listApis is not allowed for this account"}
 	if c.Commands == nil {
 		return out
 	}

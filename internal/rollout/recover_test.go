@@ -20,6 +20,7 @@ func TestGoOn(t *testing.T) {
 		{"one role", []NodeReport{node(RoleWorker, "big"), node(RoleWorker, "big")}, "trueup scale prod --worker big"},
 		{"two roles", []NodeReport{node(RoleControl, "big"), node(RoleWorker, "very big")}, "trueup scale prod --worker 'very big' --control big"},
 		{"goals by node", []NodeReport{node(RoleWorker, "big"), node(RoleWorker, "small")}, "trueup resume prod"},
+		{"against a check", []NodeReport{{Target: Target{Role: RoleWorker}, Goal: Goal{Offering: big, Ignore: []string{"memtotal"}}}}, "trueup resume prod"},
 		{"no goal", []NodeReport{{Target: Target{Role: RoleWorker}}}, "trueup resume prod"},
 	}
 	for _, r := range rows {

@@ -3,23 +3,31 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
-// Refusal is a reason not to touch a node at all, found before any change.
+// Refusal is a check of a node before any change. One that is not met is a reason not to touch the node at all.
 type Refusal struct {
 	Check capacity.Check `json:"check"`
 	// Remedy says what a person can do about it.
 	Remedy string `json:"remedy"`
+	// Name is the check's own: stable, unique, and the one by which it can be ignored, if it can. See docs/preflight.md.
+	Name string `json:"name"`
 }
 
 // String prints the refusal for people.
 func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 
 // Refusals lists every reason not to start on this node, the most fundamental first. It is asked only about a node that is
-// not yet where it shall be.
+// not yet where it shall be. What the goal ignores is no reason.
 func Refusals(goal Goal, seen Observation) []Refusal {
+	return slices.DeleteFunc(failing(NodeChecks(goal, seen)), func(r Refusal) bool { return slices.Contains(goal.Ignore, r.Name) && Ignorable(r.Name) })
+}
+
+// NodeChecks lists every check that applies to this node, met or not.
+func NodeChecks(goal Goal, seen Observation) []Refusal {
 	all := append(identityRefusals(seen), healthRefusals(seen)...)
 	all = append(all, peerRefusals(seen)...)
 	if !seen.Instance.AtOffering(goal.Offering) {
@@ -29,7 +37,18 @@ func Refusals(goal Goal, seen Observation) []Refusal {
 	if seen.Target.Role.HasNode() && changesSize(goal, seen) {
 		all = append(all, managerRefusals(seen.Guest)...)
 	}
-	return failing(all)
+	return all
+}
+
+// Ignorable tells whether a person may decide to go on against a check. That SSH, Node and instance are one machine, that the node and what stands
+// in for it are well, and that no other tool is at work, is what the promises rest on.
+func Ignorable(name string) bool {
+	switch name {
+	case "allocatable", "offering-kind", "offering-size", "offering-dynamic-scaling", "instance-dynamic-scaling",
+		"plugged-hardware", "memtotal", "memory-alignment", "possible-cpus", "cpu-manager", "memory-manager":
+		return true
+	}
+	return false
 }
 
 func failing(all []Refusal) []Refusal {
@@ -44,23 +63,23 @@ func preflight(what string, ok bool, expected, observed string) capacity.Check {
 func identityRefusals(seen Observation) []Refusal {
 	i, g, n := seen.Instance, seen.Guest, seen.Node
 	const other = "An SSH endpoint or the Node's name leads to another machine: check port forwarding rules and node names"
-	ssh := Refusal{preflight("DMI UUID of the guest reached by SSH", g.ProductUUID == i.ID, i.ID, g.ProductUUID), other}
+	ssh := Refusal{preflight("DMI UUID of the guest reached by SSH", g.ProductUUID == i.ID, i.ID, g.ProductUUID), other, "ssh-identity"}
 	if !seen.Target.Role.HasNode() {
 		return []Refusal{ssh}
 	}
 	return []Refusal{
 		ssh,
-		{preflight("systemUUID of the Node", n.SystemUUID == i.ID, i.ID, n.SystemUUID), other},
-		{preflight("machine-id of Node and guest", n.MachineID == g.MachineID, g.MachineID, n.MachineID), other},
+		{preflight("systemUUID of the Node", n.SystemUUID == i.ID, i.ID, n.SystemUUID), other, "node-identity"},
+		{preflight("machine-id of Node and guest", n.MachineID == g.MachineID, g.MachineID, n.MachineID), other, "machine-id"},
 		{preflight("boot id of Node and guest", n.BootID == g.BootID, g.BootID, n.BootID),
-			"kubelet has not posted since the last boot: see `systemctl status kubelet` on the node"},
+			"kubelet has not posted since the last boot: see `systemctl status kubelet` on the node", "boot-id"},
 	}
 }
 
 // healthRefusals: only a healthy node can be verified afterwards, and only where nobody else is at work.
 func healthRefusals(seen Observation) []Refusal {
 	state := Refusal{preflight("state of the instance", seen.Instance.Running(), "Running", seen.Instance.State),
-		"Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it"}
+		"Only a running instance can be scaled live: start it, or wait until CloudStack has finished with it", "instance-state"}
 	if !seen.Target.Role.HasNode() {
 		return []Refusal{state} // what etcd says of itself is about all of its machines
 	}
@@ -69,13 +88,13 @@ func healthRefusals(seen Observation) []Refusal {
 	return []Refusal{
 		state,
 		roleRefusal(seen),
-		{preflight(unit.What, unit.OK, unit.Expected, unit.Observed), "See `systemctl status kubelet` on the node"},
+		{preflight(unit.What, unit.OK, unit.Expected, unit.Observed), "See `systemctl status kubelet` on the node", "kubelet-unit"},
 		{preflight(ready.What, ready.OK, ready.Expected, ready.Observed),
-			"A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)"},
+			"A node that is not healthy before can't be verified after: mend it first (`kubectl describe node " + seen.Node.Name + "`)", "node-ready"},
 		{preflight(sums.What, sums.OK, sums.Expected, sums.Observed),
-			"No kubelet posts this: look for what else writes to the Node's status"},
+			"No kubelet posts this: look for what else writes to the Node's status", "allocatable"},
 		{preflight(marks.What, marks.OK, marks.Expected, marks.Observed),
-			"Wait until that tool has finished with the node, or remove its mark if it was left over"},
+			"Wait until that tool has finished with the node, or remove its mark if it was left over", "foreign-marks"},
 	}
 }
 
@@ -87,13 +106,17 @@ func roleRefusal(seen Observation) Refusal {
 		label = RoleControl
 	}
 	return Refusal{preflight("role of the node", label == seen.Target.Role, string(seen.Target.Role)+", as CloudStack lists it", string(label)+", by the label node-role.kubernetes.io/control-plane"),
-		"CloudStack and Kubernetes must agree about its role: set or remove the label (`kubectl label node " + seen.Node.Name + "`)"}
+		"CloudStack and Kubernetes must agree about its role: set or remove the label (`kubectl label node " + seen.Node.Name + "`)", "role"}
 }
 
 // peerRefusals: a control-plane node or an etcd machine is only touched while the others, and the API server with its etcd, are well.
 func peerRefusals(seen Observation) (out []Refusal) {
 	for _, c := range others(seen) {
-		out = append(out, Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend that first: with one more machine away, etcd may lose its quorum"})
+		name := "control-plane"
+		if c.What == "etcd" {
+			name = "etcd"
+		}
+		out = append(out, Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend that first: with one more machine away, etcd may lose its quorum", name})
 	}
 	return out
 }
@@ -101,15 +124,29 @@ func peerRefusals(seen Observation) (out []Refusal) {
 // offeringRefusals are CloudStack's own rules for a live scale on KVM, as far as the VM and the offering show them.
 func offeringRefusals(goal capacity.Offering, i capacity.Instance) []Refusal {
 	return []Refusal{
-		{preflight("kind of the offering", !goal.Custom, "fixed CPU and memory", "custom"),
-			"CKS refuses custom offerings: choose one with fixed CPU and memory"},
+		{preflight("kind of the offering", !goal.Custom, "fixed CPU and memory", kindOf(goal)),
+			"CKS refuses custom offerings: choose one with fixed CPU and memory", "offering-kind"},
 		{preflight("size of the offering", !shrinks(goal, i), "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
-			"CloudStack lets a running instance only grow: choose an offering with at least its present CPUs, CPU speed and memory"},
-		{preflight("dynamic scaling of the offering", goal.DynamicScaling, "dynamicscalingenabled true", "false"),
-			"Choose an offering with dynamic scaling enabled; CloudStack can't switch between such and other ones on a running instance"},
-		{preflight("dynamic scaling of the instance", i.DynamicallyScalable, "isdynamicallyscalable true", "false"),
-			"The flag is fixed at the start of a VM: it needs a dynamically scalable template and offering, the zone setting enable.dynamic.scale.vm, updateVirtualMachine, and a stop and start"},
+			"CloudStack lets a running instance only grow: choose an offering with at least its present CPUs, CPU speed and memory", "offering-size"},
+		{preflight("dynamic scaling of the offering", goal.DynamicScaling, "dynamicscalingenabled true", strconv.FormatBool(goal.DynamicScaling)),
+			"Choose an offering with dynamic scaling enabled; CloudStack can't switch between such and other ones on a running instance", "offering-dynamic-scaling"},
+		{preflight("dynamic scaling of the instance", i.DynamicallyScalable, "isdynamicallyscalable true", strconv.FormatBool(i.DynamicallyScalable)),
+			"The flag is fixed at the start of a VM: it needs a dynamically scalable template and offering, the zone setting enable.dynamic.scale.vm, updateVirtualMachine, and a stop and start", "instance-dynamic-scaling"},
 	}
+}
+
+func kindOf(goal capacity.Offering) string {
+	if goal.Custom {
+		return "custom"
+	}
+	return "fixed"
+}
+
+func orNoFile(policy string) string {
+	if policy == "" {
+		return "no state file"
+	}
+	return policy
 }
 
 func shrinks(goal capacity.Offering, i capacity.Instance) bool {
@@ -132,13 +169,13 @@ func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
 	excess := g.Excess(goal) && !shrinks(goal, seen.Instance)
 	return []Refusal{
 		{preflight("hardware of the guest", !excess, "at most "+goal.Size(), fmt.Sprintf("%d CPU / %d MiB plugged", g.CPUsPresent, g.MemoryPresent()/capacity.MiB)),
-			"The guest has more than CloudStack would show: look at the instance's definition on its host, or choose a bigger offering"},
+			"The guest has more than CloudStack would show: look at the instance's definition on its host, or choose a bigger offering", "plugged-hardware"},
 		{preflight(total.What, total.OK, total.Expected, total.Observed),
-			"Much of the guest's memory is hidden from its kernel: deflate the balloon, or shrink the crash kernel's reservation"},
+			"Much of the guest's memory is hidden from its kernel: deflate the balloon, or shrink the crash kernel's reservation", "memtotal"},
 		{preflight("memory growth", aligned || growth <= 0, fmt.Sprintf("a multiple of the guest's memory block, %d MiB", g.BlockSize/capacity.MiB), fmt.Sprintf("%d MiB", growth/capacity.MiB)),
-			"The guest's kernel refuses such a DIMM as a whole, and every later one too until a power cycle: choose an offering that differs by a multiple"},
+			"The guest's kernel refuses such a DIMM as a whole, and every later one too until a power cycle: choose an offering that differs by a multiple", "memory-alignment"},
 		{preflight("CPUs that the guest can ever have in this boot", g.CPUsPossible >= goal.CPUs, fmt.Sprintf("at least %d", goal.CPUs), fmt.Sprint(g.CPUsPossible)),
-			"The limit is fixed at boot: stop and start the instance on a CloudStack whose kvm.cpu.dynamic.scaling.capacity allows more"},
+			"The limit is fixed at boot: stop and start the instance on a CloudStack whose kvm.cpu.dynamic.scaling.capacity allows more", "possible-cpus"},
 	}
 }
 
@@ -146,8 +183,8 @@ func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
 func managerRefusals(g capacity.Guest) []Refusal {
 	const remedy = "With it kubelet refuses to start after the machine has grown, until the node is drained and its state file removed: resize this node by drain and restart instead"
 	return []Refusal{
-		{preflight("CPU manager policy of kubelet", dynamic(g.CPUManagerPolicy), "none", g.CPUManagerPolicy), remedy},
-		{preflight("memory manager policy of kubelet", dynamic(g.MemoryManagerPolicy), "None", g.MemoryManagerPolicy), remedy},
+		{preflight("CPU manager policy of kubelet", dynamic(g.CPUManagerPolicy), "none", orNoFile(g.CPUManagerPolicy)), remedy, "cpu-manager"},
+		{preflight("memory manager policy of kubelet", dynamic(g.MemoryManagerPolicy), "None", orNoFile(g.MemoryManagerPolicy)), remedy, "memory-manager"},
 	}
 }
 

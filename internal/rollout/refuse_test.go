@@ -8,6 +8,8 @@ import (
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
+func ignoring(names ...string) func(*scene) { return func(s *scene) { s.goal.Ignore = names } }
+
 func TestRefusals(t *testing.T) {
 	goal := func(change func(*capacity.Offering)) func(*scene) { return func(s *scene) { change(&s.goal.Offering) } }
 	guest := func(change func(*capacity.Guest)) func(*scene) { return func(s *scene) { change(&s.seen.Guest) } }
@@ -59,6 +61,9 @@ func TestRefusals(t *testing.T) {
 		{"static manager, speed alone: kubelet is not restarted", untouched().with(func(s *scene) { s.goal.Offering = faster }, guest(func(g *capacity.Guest) { g.CPUManagerPolicy = "static" })), nil},
 		{"the instance is there: CloudStack's rules don't matter", lagging.with(goal(func(o *capacity.Offering) { o.DynamicScaling = false })), nil},
 		{"the instance is there: kubelet's rules do", lagging.with(guest(func(g *capacity.Guest) { g.CPUManagerPolicy = "static" })), []string{"CPU manager policy of kubelet"}},
+		{"ignored by its name", untouched().with(guest(func(g *capacity.Guest) { g.CPUManagerPolicy = "static" }), ignoring("cpu-manager")), nil},
+		{"another one ignored", untouched().with(guest(func(g *capacity.Guest) { g.CPUManagerPolicy = "static" }), ignoring("memory-manager")), []string{"CPU manager policy of kubelet"}},
+		{"what can't be ignored", untouched().with(otherGuest, ignoring("ssh-identity")), []string{"DMI UUID of the guest reached by SSH"}},
 		{"the most fundamental first", untouched().with(marked, notReady, otherGuest, goal(func(o *capacity.Offering) { o.CPUs = 1 })),
 			[]string{"DMI UUID of the guest reached by SSH", "Ready condition of the Node", "marks of other tools on the Node", "size of the offering"}},
 	}

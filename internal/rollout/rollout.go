@@ -66,6 +66,8 @@ type Goal struct {
 	NoOnline bool `json:"noOnline,omitempty"`
 	// Settle is how long the restarted kubelet must have run without another restart.
 	Settle time.Duration `json:"settle"`
+	// Ignore names checks that the person decided to go on against.
+	Ignore []string `json:"ignore,omitempty"`
 }
 
 // DefaultSettle outlasts one period of a crash-looping kubelet: kubeadm's unit waits RestartSec=10 between two starts.

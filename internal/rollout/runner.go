@@ -210,12 +210,12 @@ func recoverCommand(t Target, g Goal) string {
 }
 
 // goOn is the command that goes on with a rollout: all of its goals, since the Lease refuses a rollout with others; where nodes of one role have
-// goals of their own, only the Lease knows them.
+// goals of their own, or checks are ignored, only the Lease knows it all.
 func goOn(nodes []NodeReport, cluster string) string {
 	goals := map[Role]string{}
 	for _, n := range nodes {
 		goal := cmp.Or(n.Goal.Offering.Name, n.Goal.Offering.ID)
-		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal {
+		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal || len(n.Goal.Ignore) > 0 {
 			return "trueup resume " + word(cluster)
 		}
 		goals[n.Target.Role] = goal
