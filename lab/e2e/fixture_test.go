@@ -35,6 +35,9 @@ func start(t testing.TB, options cluster.Options) *fixture {
 	}
 	// The test's own context has ended when this runs.
 	t.Cleanup(func() {
+		if t.Failed() {
+			logConsoles(t, l)
+		}
 		if err := l.Down(context.Background()); err != nil {
 			t.Errorf("take the lab down: %v", err)
 		}
@@ -44,6 +47,22 @@ func start(t testing.TB, options cluster.Options) *fixture {
 		recordHotplug(t, node)
 	}
 	return f
+}
+
+// consoleTail is how much of a guest's console is shown after a failure, in bytes: enough for the last words of a kernel.
+const consoleTail = 4 << 10
+
+// logConsoles shows what each guest said last, since its console goes with the lab.
+func logConsoles(t testing.TB, l *cluster.Lab) {
+	t.Helper()
+	for _, node := range l.Nodes {
+		text, err := os.ReadFile(node.Console())
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		t.Logf("the end of the console of %s:\n%s", node.Name(), text[max(0, len(text)-consoleTail):])
+	}
 }
 
 // environment is what trueup finds: the lab's CloudStack and SSH key, and nothing of the person who runs the test.
