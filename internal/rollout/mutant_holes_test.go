@@ -211,6 +211,29 @@ func TestNothingIsWrittenOnTheWayOutWithoutTheLease(t *testing.T) {
 	}
 }
 
+// The same for a node on which nothing was done, which would else be given back: another control-plane node has fallen meanwhile.
+func TestNothingIsWrittenOnAnUntouchedNodeWithoutTheLease(t *testing.T) {
+	for _, stolen := range []bool{false, true} {
+		simulate(t, []string{"c1", "c2"}, func(t *testing.T, tr *trial) {
+			tr.limits.Resize = time.Minute
+			r, _ := tr.runner(func() {})
+			plan := NewPlan("c1", "prod", tr.goals, tr.members())
+			plan.Nodes[0].Peers = []string{"c2"}
+			theirs := &Job{ID: "theirs", Status: JobPending, Created: time.Now()} // holds it up until the other one has fallen
+			tr.when(func() bool { return tr.machine("c1").node.Claim != "" }, func() { tr.machine("c1").jobs = []*Job{theirs} })
+			tr.after(5*time.Second, func() { m := tr.machine("c2"); m.node.Ready.Status, m.silent = "Unknown", true; m.changed() })
+			tr.after(10*time.Second, func() { theirs.Status = JobSucceeded })
+			tr.after(30*time.Second, func() { tr.lease.stolen = stolen }) // while it waits
+			_, err := r.Walk(t.Context(), plan)
+			tr.close()
+			f := new(Fault)
+			if held := tr.machine("c1").claim() != nil; !errors.As(err, &f) || f.Layer != capacity.LayerReadiness || tr.count("resize") != 0 || held != stolen || f.GivenBack == stolen {
+				t.Errorf("Lease stolen %t: %v, still held %t, given back %t", stolen, err, held, f.GivenBack)
+			}
+		})
+	}
+}
+
 // when runs do as soon as the condition holds.
 func (tr *trial) when(condition func() bool, do func()) {
 	tr.after(simCall/2, func() {
