@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,17 +56,18 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 	if err != nil {
 		return err
 	}
-	give, plan, err := s.surrender(nodes, names, open)
+	goals := unfinishedGoals(open, nodes)
+	give, plan, err := s.surrender(nodes, names, goals)
 	if err != nil {
 		return err
 	}
-	if len(give.Members) == 0 && len(give.Rest) == len(unfinishedGoals(open, nodes)) && (open.Run == "" || len(names) > 0) {
-		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open for that, and no such node carries a claim.")
+	if len(give.Members) == 0 && len(give.Rest) == len(goals) && (open.Run == "" || len(names) > 0) {
+		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open for that, and no such node carries a claim.", s.cluster.Name)
 	}
 	if err := a.confirm(ctx, run.yes, abortQuestion(give, open)); err != nil {
 		return err
 	}
-	give.Force = force
+	give.Command, give.Force = first(open.Command, "scale"), force
 	var notes []string
 	if force {
 		notes = append(notes, "forced: nodes were given back without being verified healthy")
@@ -79,9 +81,9 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 }
 
 // surrender is what an abort gives up: everything, or the named nodes alone. Then the goals of the others stay, and resume goes on with them.
-func (s *session) surrender(nodes []survey.Node, names []string, open rollout.LeaseState) (rollout.Surrender, rollout.Plan, error) {
+func (s *session) surrender(nodes []survey.Node, names []string, goals map[string]rollout.Goal) (rollout.Surrender, rollout.Plan, error) {
 	plan := rollout.Plan{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name}
-	give := rollout.Surrender{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Rest: unfinishedGoals(open, nodes), Command: first(open.Command, "scale")}
+	give := rollout.Surrender{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Rest: maps.Clone(goals)}
 	chosen, err := s.choose(nodes, names, func(survey.Node) bool { return true })
 	if err != nil {
 		return give, plan, err

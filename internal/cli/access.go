@@ -86,8 +86,6 @@ type session struct {
 	guests     guests
 	kube       kubernetes
 	kubeErr    error // why there is no kube
-	// mayBeOffline says that the command knows what to do with a cluster of which nothing runs.
-	mayBeOffline bool
 }
 
 // open finds the cluster and the ways to its guests and its API.

@@ -49,10 +49,7 @@ func TestChosenNodesAreResumed(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		s.node(1).mute = true
 		s.trueup(t, "scale prod --worker big --node prod-node-18f3c0d7b2 --yes --verify-timeout 10s").want(t, ExitPartly).says(t, "next: trueup resume prod")
-		m := s.node(1)
-		m.mute = false
-		m.post()
-		s.touch(m)
+		s.mend(1)
 		s.trueup(t, "resume prod --yes").want(t, ExitOK)
 		if got := s.cpus(); !slices.Equal(got, []int{2, 4, 2}) || s.lease.State.Run != "" {
 			t.Errorf("%v, %+v", got, s.lease)

@@ -69,11 +69,7 @@ func (s *session) explain(ctx context.Context, name string) (explainDocument, er
 		return explainDocument{}, err
 	}
 	n := chosen[0]
-	doc := explainDocument{header: kind("NodeExplanation"), Cluster: s.cluster.Name, nodeDocument: nodeDocument{Node: n}, Goal: n.Views.Instance.Present(), Checks: verified(n).Checks}
-	if v := n.Views.Node; v != nil {
-		sum := capacity.Explain(v.Capacity, v.Allocatable)
-		doc.Arithmetic = &sum
-	}
+	doc := explainDocument{header: kind("NodeExplanation"), Cluster: s.cluster.Name, nodeDocument: newNodeDocument(n), Goal: n.Views.Instance.Present(), Checks: verified(n).Checks}
 	if n.Claim != nil {
 		doc.Goal = n.Claim.Goal
 	}
@@ -141,9 +137,6 @@ func explainNode(line func(topic, format string, args ...any), d explainDocument
 		schedulable = "cordoned by " + orDash(n.UnschedulableBy)
 	}
 	line("node", "Ready=%s, last heartbeat %s, %s; systemUUID %s, machine-id %s, boot id %s", n.Ready.Status, n.Ready.Heartbeat.UTC().Format(time.RFC3339), schedulable, n.SystemUUID, n.MachineID, n.BootID)
-	if d.Arithmetic == nil {
-		return
-	}
 	cpu, memory := n.Allocatable["cpu"], n.Allocatable["memory"]
 	line("allocatable", "CPU: %dm capacity - %dm kubeReserved and systemReserved = %dm", n.CPUs(), d.Arithmetic.CPUReserved, cpu.MilliValue())
 	line("", "memory: %d KiB capacity - %d KiB huge pages - %d KiB kubeReserved, systemReserved and eviction threshold = %d KiB",

@@ -407,6 +407,14 @@ func (l fleetLock) Release(_ context.Context, _ rollout.Tenure, finished bool) e
 	return nil
 }
 
+// mend lets a mute kubelet post.
+func (f *fleet) mend(i int) {
+	m := f.node(i)
+	m.mute = false
+	m.post()
+	f.touch(m)
+}
+
 // boot starts the machine with this hardware, all of it online, and with it another kubelet.
 func (m *node) boot(cpus, mib int) {
 	m.booted, m.starts = time.Now(), m.starts+1

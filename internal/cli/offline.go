@@ -10,10 +10,6 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// offline tells whether nothing of a cluster in that state runs: there is no API server to ask and no guest to look at. CloudStack's own state
-// machine is the lock then, and its record and the offerings of the machines are all that can be changed.
-func offline(state string) bool { return state == "Created" || state == "Stopped" }
-
 // recordChange is what becomes of one role of a cluster of which nothing runs.
 type recordChange struct {
 	Role     rollout.Role      `json:"role"`
@@ -29,8 +25,7 @@ func (s *session) planOffline(ctx context.Context, flags goalFlags, offerings ma
 	if len(flags.nodes) > 0 {
 		return planDocument{}, usageErrorf("cluster %s is %s: CloudStack changes all nodes of a role then; leave out --node", s.cluster.Name, s.cluster.State)
 	}
-	s.mayBeOffline = true
-	doc, err := s.checked(ctx, offerings)
+	doc, err := s.checked(ctx, offerings, true)
 	if err != nil {
 		return doc, err
 	}
@@ -79,8 +74,7 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 	}
 	start = start && s.cluster.State == "Stopped"
 	if len(doc.Record) == 0 && !start {
-		a.say("Nothing to do: the record and the machines have these offerings.")
-		return a.printReport(run.output, s.cluster.Name, rollout.Report{Effects: []rollout.Effect{}, Nodes: []rollout.NodeReport{}}, nil)
+		return a.nothing(run.output, s, "Nothing to do: the record and the machines have these offerings.")
 	}
 	if err := s.noJobs(ctx); err != nil {
 		return err
@@ -97,12 +91,7 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 	keep.begin(doc.Plan)
 	a.begun()
 	err := change.perform(ctx, start)
-	keep.end(rollout.Report{}, err)
-	report := rollout.Report{Run: keep.proto.Run, Effects: change.effects, Nodes: []rollout.NodeReport{}}
-	if e := a.printReport(run.output, s.cluster.Name, report, err); e != nil && err == nil {
-		return e
-	}
-	return withCode(rolloutCode(report, err), err)
+	return keep.conclude(run.output, rollout.Report{Run: keep.proto.Run, Effects: change.effects, Nodes: []rollout.NodeReport{}}, err)
 }
 
 // noJobs refuses to begin while CloudStack is at work on one of the machines.
@@ -212,22 +201,12 @@ func (c *offlineChange) job(ctx context.Context, what string, start func() (stri
 		case err == nil && job.Status == rollout.JobFailed:
 			return fault("CloudStack failed the change", fmt.Sprintf("job %s failed with code %d: %s", id, job.Code, job.Text), nil)
 		}
-		if err := c.rest(ctx, &pause); err != nil {
+		if err := c.rest(ctx, pause); err != nil {
 			return fmt.Errorf("%s: interrupted; job %s goes on in CloudStack: %w", s.cluster.Name, id, err)
 		}
+		pause = min(2*pause, mostAwait)
 	}
 	return fault(fmt.Sprintf("the job has not ended within %s", c.limits.Resize), "job "+id+" pending", nil)
-}
-
-// rest waits, each time a little longer.
-func (c *offlineChange) rest(ctx context.Context, pause *time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.clock.After(*pause):
-		*pause = min(2**pause, mostAwait)
-		return nil
-	}
 }
 
 // verifyStarted looks at every node until all agree, within the bound of a verification: machines boot, kubelets register. kubelet was started
@@ -247,31 +226,18 @@ func (c *offlineChange) verifyStarted(ctx context.Context) error {
 			}
 			return fmt.Errorf("%s was started, and is not verified within %s; look again with `trueup verify %s`: %w", s.cluster.Name, c.limits.Verify, s.cluster.Name, err)
 		}
-		if err := c.rest(ctx, &pause); err != nil {
+		if err := c.rest(ctx, pause); err != nil {
 			return fmt.Errorf("%s was started, and is not verified: `trueup verify %s`: %w", s.cluster.Name, s.cluster.Name, err)
 		}
+		pause = min(2*pause, mostAwait)
 	}
 }
 
-// lookStarted reads the cluster anew: its instances, its ports and its API server were not there before.
+// lookStarted reads the cluster anew, and checks all of its nodes.
 func (c *offlineChange) lookStarted(ctx context.Context) (verifyDocument, error) {
-	s := c.session
-	cluster, err := s.cloudStack.Cluster(ctx, s.cluster.ID)
-	if err != nil {
+	if err := c.readAgain(ctx, c.session); err != nil {
 		return verifyDocument{}, err
 	}
-	s.cluster = cluster
-	if s.kube == nil {
-		s.kube, s.kubeErr = c.openKube(ctx, s)
-	}
-	nodes, err := s.survey(ctx)
-	if err != nil {
-		return verifyDocument{}, err
-	}
-	doc := verifyDocument{header: kind("Verification"), Cluster: s.cluster.Name, Agree: true}
-	for _, n := range nodes {
-		v := verified(n)
-		doc.Nodes, doc.Agree = append(doc.Nodes, v), doc.Agree && v.OK
-	}
-	return doc, nil
+	nodes, err := c.session.survey(ctx)
+	return c.session.verification(nodes), err
 }

@@ -59,28 +59,35 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Print what scale would do, with reasons; change nothing",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			doc, err := a.plan(c.Context(), s, goals)
-			if err != nil {
-				return err
-			}
-			if machine(output) {
-				if err := printDocument(a.Out, output, doc); err != nil {
-					return err
+			return a.showPlan(c.Context(), args[0], goals, func(doc planDocument) error {
+				if machine(output) {
+					return printDocument(a.Out, output, doc)
 				}
-			} else {
 				a.printPlan(a.Out, doc)
-			}
-			return doc.refusal()
+				return nil
+			})
 		},
 	}
 	goals.add(c)
 	addOutput(c, &output, "text", "json", "yaml")
 	return c
+}
+
+// showPlan plans for a cluster and shows what a person wants to see of it. A plan that may not be walked is an error all the same.
+func (a *app) showPlan(ctx context.Context, cluster string, goals goalFlags, show func(planDocument) error) error {
+	s, err := a.open(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	doc, err := a.plan(ctx, s, goals)
+	if err != nil {
+		return err
+	}
+	if err := show(doc); err != nil {
+		return err
+	}
+	return doc.refusal()
 }
 
 // plan surveys the cluster, checks it, and plans.
@@ -92,10 +99,10 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
-	if offline(s.cluster.State) {
+	if preflight.NothingRuns(s.cluster.State) {
 		return s.planOffline(ctx, flags, offerings)
 	}
-	doc, err := s.checked(ctx, offerings)
+	doc, err := s.checked(ctx, offerings, false)
 	if err != nil {
 		return planDocument{}, err
 	}
@@ -116,18 +123,10 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
-	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
-		if g, ok := perNode[n.Target.InstanceID]; ok {
-			return &g
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.planFor(&doc, nodes, perNode); err != nil {
 		return planDocument{}, err
 	}
-	doc.byNode, doc.ignored = len(flags.nodes) > 0, flags.ignore
-	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
-	doc.Goals = goals
+	doc.Goals, doc.byNode, doc.ignored = goals, len(flags.nodes) > 0, flags.ignore
 	return doc, nil
 }
 
@@ -157,13 +156,15 @@ func (d *planDocument) take(p rollout.Plan, members []rollout.Member) {
 	}
 }
 
-// checked is a plan without nodes yet: the checks of the cluster as a whole.
-func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capacity.Offering) (planDocument, error) {
+// checked is a plan without nodes yet: the checks of the cluster as a whole, for a live rollout or for a change of what does not run.
+func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capacity.Offering, offline bool) (planDocument, error) {
 	facts, err := s.cloudStack.Facts(ctx, s.cluster)
 	if err != nil {
 		return planDocument{}, err
 	}
-	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(s.facts(facts), offerings)}
+	cluster := s.facts(facts)
+	cluster.Offline = offline
+	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(cluster, offerings)}
 	doc.ClusterID, doc.ClusterName = s.cluster.ID, s.cluster.Name
 	return doc, nil
 }
@@ -196,7 +197,7 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 
 // facts puts what CloudStack says about the cluster into preflight's terms.
 func (s *session) facts(f cloudstack.Facts) preflight.Cluster {
-	c := preflight.Cluster{Offline: offline(s.cluster.State) && s.mayBeOffline, Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
+	c := preflight.Cluster{Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
 	for _, vm := range s.cluster.VMs {
 		c.Nodes[vm.Role]++
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,22 +38,14 @@ its name, its evidence and, where it failed, its remedy. Changes nothing. Exit
 code 4 if one failed. A node on which nothing is to be done is not checked.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.open(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			plan, err := a.plan(c.Context(), s, goals)
-			if err != nil {
-				return err
-			}
-			doc := preflightOf(plan)
-			if !machine(output) {
+			return a.showPlan(c.Context(), args[0], goals, func(plan planDocument) error {
+				doc := preflightOf(plan)
+				if machine(output) {
+					return printDocument(a.Out, output, doc)
+				}
 				a.printPreflight(doc)
-			} else if err := printDocument(a.Out, output, doc); err != nil {
-				return err
-			}
-			return plan.refusal()
+				return nil
+			})
 		},
 	}
 	goals.add(c)
@@ -91,7 +82,7 @@ func nodePreflight(n rollout.NodePlan, r rollout.Refusal) namedPreflight {
 		return out
 	}
 	out.Verdict, out.Evidence, out.Remedy = preflight.Fail, r.Check.String(), r.Remedy
-	if slices.Contains(n.Goal.Ignore, r.Name) && rollout.Ignorable(r.Name) {
+	if n.Goal.Ignores(r.Name) {
 		out.Verdict = preflight.Ignored
 	}
 	return out

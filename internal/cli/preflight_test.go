@@ -50,10 +50,7 @@ func TestIgnore(t *testing.T) {
 		}
 		s.node(1).mute = true
 		s.trueup(t, "scale prod --worker big --yes --verify-timeout 10s --ignore cpu-manager").want(t, ExitPartly).says(t, "next: trueup resume prod")
-		m := s.node(1)
-		m.mute = false
-		m.post()
-		s.touch(m)
+		s.mend(1)
 		s.trueup(t, "resume prod --yes").want(t, ExitOK)
 		if s.node(2).guest.CPUsOnline != 4 {
 			t.Errorf("%+v", s.node(2).guest)

@@ -38,7 +38,7 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, nil)
+	doc, err := s.checked(ctx, nil, false)
 	if err != nil {
 		return err
 	}

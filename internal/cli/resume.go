@@ -36,7 +36,7 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, nil)
+	doc, err := s.checked(ctx, nil, false)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 	}
 	goals := unfinishedGoals(open, nodes)
 	if len(goals) == 0 {
-		return a.nothing(run.output, s, "Nothing to resume: no rollout of %s is open, and no node carries a claim.")
+		return a.nothing(run.output, s, "Nothing to resume: no rollout of %s is open, and no node carries a claim.", s.cluster.Name)
 	}
 	if err := s.planFor(&doc, nodes, goals); err != nil {
 		return err
@@ -75,8 +75,8 @@ func unfinishedGoals(open rollout.LeaseState, nodes []survey.Node) map[string]ro
 }
 
 // nothing says that there was nothing to do; a machine gets a report without nodes.
-func (a *app) nothing(output string, s *session, format string) error {
-	a.say(format, s.cluster.Name)
+func (a *app) nothing(output string, s *session, format string, args ...any) error {
+	a.say(format, args...)
 	return a.printReport(output, s.cluster.Name, rollout.Report{Effects: []rollout.Effect{}, Nodes: []rollout.NodeReport{}}, nil)
 }
 

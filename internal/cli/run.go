@@ -73,11 +73,7 @@ func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error 
 		err = fmt.Errorf("%s: ended at once because of an interrupt; the next run sees what was under way; to go on: trueup resume %s: %w",
 			s.cluster.Name, s.cluster.Name, err)
 	}
-	keep.end(report, err)
-	if e := a.printReport(f.output, s.cluster.Name, report, err); e != nil && err == nil {
-		return e
-	}
-	return withCode(rolloutCode(report, err), err)
+	return keep.conclude(f.output, report, err)
 }
 
 // keeper writes the history of one run. A history that can't be written is said once, and does not stop the rollout: it is for people.
@@ -114,6 +110,15 @@ func (k *keeper) begin(p rollout.Plan) {
 		}
 	}
 	k.append(e)
+}
+
+// conclude keeps the end of the run, prints its report, and gives the error its exit code.
+func (k *keeper) conclude(output string, report rollout.Report, err error) error {
+	k.end(report, err)
+	if e := k.app.printReport(output, k.proto.Cluster, report, err); e != nil && err == nil {
+		return e
+	}
+	return withCode(rolloutCode(report, err), err)
 }
 
 func (k *keeper) end(r rollout.Report, err error) {

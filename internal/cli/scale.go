@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -62,7 +63,7 @@ func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run ru
 	if err != nil {
 		return err
 	}
-	if offline(s.cluster.State) {
+	if preflight.NothingRuns(s.cluster.State) {
 		return a.changeOffline(ctx, s, doc, run, start)
 	}
 	return a.carryOut(ctx, s, doc, run, "scale")

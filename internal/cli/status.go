@@ -56,6 +56,15 @@ type nodeDocument struct {
 	Arithmetic *capacity.Arithmetic `json:"arithmetic,omitempty"`
 }
 
+func newNodeDocument(n survey.Node) nodeDocument {
+	d := nodeDocument{Node: n}
+	if v := n.Views.Node; v != nil {
+		sum := capacity.Explain(v.Capacity, v.Allocatable)
+		d.Arithmetic = &sum
+	}
+	return d
+}
+
 func (a *app) statusCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
@@ -102,12 +111,7 @@ func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
 	doc := statusDocument{header: kind("ClusterStatus"), ID: s.cluster.ID, Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type,
 		Agree: true, Nodes: []nodeDocument{}}
 	for _, n := range nodes {
-		d := nodeDocument{Node: n}
-		if v := n.Views.Node; v != nil {
-			sum := capacity.Explain(v.Capacity, v.Allocatable)
-			d.Arithmetic = &sum
-		}
-		doc.Nodes = append(doc.Nodes, d)
+		doc.Nodes = append(doc.Nodes, newNodeDocument(n))
 		doc.Agree = doc.Agree && n.Agrees()
 	}
 	h := <-lease

@@ -61,12 +61,7 @@ func (a *app) verify(ctx context.Context, cluster string, names []string, output
 	if err != nil {
 		return err
 	}
-	doc := verifyDocument{header: kind("Verification"), Cluster: s.cluster.Name, Agree: true}
-	for _, n := range chosen {
-		v := verified(n)
-		doc.Nodes = append(doc.Nodes, v)
-		doc.Agree = doc.Agree && v.OK
-	}
+	doc := s.verification(chosen)
 	if machine(output) {
 		err = printDocument(a.Out, output, doc)
 	} else {
@@ -76,6 +71,17 @@ func (a *app) verify(ctx context.Context, cluster string, names []string, output
 		return err
 	}
 	return doc.verdict()
+}
+
+// verification checks the nodes.
+func (s *session) verification(nodes []survey.Node) verifyDocument {
+	doc := verifyDocument{header: kind("Verification"), Cluster: s.cluster.Name, Agree: true}
+	for _, n := range nodes {
+		v := verified(n)
+		doc.Nodes = append(doc.Nodes, v)
+		doc.Agree = doc.Agree && v.OK
+	}
+	return doc
 }
 
 // verdict is nil if all views agree. That a view can't be read is another matter than that it lags.

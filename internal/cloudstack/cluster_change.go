@@ -3,6 +3,7 @@ package cloudstack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,12 +18,7 @@ const requestTime = time.Minute
 // changes the machines of the role and then the cluster's record; in a Created cluster the record alone. Errors as of Resize.
 func (c *Client) ScaleCluster(ctx context.Context, clusterID string, offerings map[rollout.Role]string) (string, error) {
 	params := map[string]string{"id": clusterID}
-	roles := make([]rollout.Role, 0, len(offerings))
-	for role := range offerings {
-		roles = append(roles, role)
-	}
-	slices.Sort(roles)
-	for i, role := range roles {
+	for i, role := range slices.Sorted(maps.Keys(offerings)) {
 		params[fmt.Sprintf("nodeofferings[%d].node", i)] = string(role)
 		params[fmt.Sprintf("nodeofferings[%d].offering", i)] = offerings[role]
 	}

@@ -2,26 +2,12 @@ package guest
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
-
-// The scripts for dedicated etcd machines.
-var (
-	//go:embed scripts/etcd.sh
-	etcdScript string
-	//go:embed scripts/diagnose-etcd.sh
-	diagnoseEtcdScript string
-)
-
-func etcdCommand() command { return command{"etcd", etcdScript, 60, 64 << 10} }
-func diagnoseEtcdCommand() command {
-	return command{"diagnose-etcd", diagnoseEtcdScript, 60, 128 << 10}
-}
 
 // etcd asks etcd on the machine for the health of its members.
 func (g *guest) etcd(ctx context.Context) (*capacity.Etcd, error) {

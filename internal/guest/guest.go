@@ -25,15 +25,32 @@ var (
 	//go:embed scripts/restart.sh
 	restartScript string
 	//go:embed scripts/diagnose.sh
-	diagnoseScript string
+	diagnoseBegin string
+	//go:embed scripts/diagnose-kubelet.sh
+	diagnoseKubelet string
+	//go:embed scripts/diagnose-etcd.sh
+	diagnoseEtcd string
+	//go:embed scripts/diagnose-kernel.sh
+	diagnoseEnd string
+	//go:embed scripts/etcd.sh
+	etcdScript string
 )
 
 // The bounds in the guest are longer than ours, which end first as long as the connection holds. A restart may have to wait
 // until systemd kills a kubelet that does not stop (DefaultTimeoutStopSec is 90 s).
-func probeCommand() command    { return command{"probe", probeScript, 60, 512 << 10} }
-func onlineCommand() command   { return command{"online", onlineScript, 120, 256 << 10} }
-func restartCommand() command  { return command{"restart", restartScript, 120, 4 << 10} }
-func diagnoseCommand() command { return command{"diagnose", diagnoseScript, 60, 128 << 10} }
+func probeCommand() command   { return command{"probe", probeScript, 60, 512 << 10} }
+func etcdCommand() command    { return command{"etcd", etcdScript, 60, 64 << 10} }
+func onlineCommand() command  { return command{"online", onlineScript, 120, 256 << 10} }
+func restartCommand() command { return command{"restart", restartScript, 120, 4 << 10} }
+
+// diagnoseCommand asks about kubelet, or on a dedicated etcd machine about etcd, and about the kernel.
+func diagnoseCommand(role rollout.Role) command {
+	service := diagnoseKubelet
+	if !role.HasNode() {
+		service = diagnoseEtcd
+	}
+	return command{"diagnose", diagnoseBegin + service + diagnoseEnd, 60, 128 << 10}
+}
 
 // Probe reads everything that the checks need, in one command; on a dedicated etcd machine in two.
 func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
@@ -45,7 +62,7 @@ func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
 	if err != nil {
 		return capacity.Guest{}, fmt.Errorf("%v: probe: %w", place{target: g.link.target}, err)
 	}
-	if g.link.target.Role == rollout.RoleEtcd {
+	if !g.link.target.Role.HasNode() {
 		reading.Etcd, err = g.etcd(ctx)
 	}
 	return reading, err
@@ -90,11 +107,7 @@ func (g *guest) RestartKubelet(ctx context.Context, invocationID string) (rollou
 
 // Diagnose collects the lines that tell a person why, each with its source in front. Best effort.
 func (g *guest) Diagnose(ctx context.Context) ([]string, error) {
-	c := diagnoseCommand()
-	if g.link.target.Role == rollout.RoleEtcd {
-		c = diagnoseEtcdCommand()
-	}
-	lines, err := g.run(ctx, c, g.timeouts.Diagnose, "")
+	lines, err := g.run(ctx, diagnoseCommand(g.link.target.Role), g.timeouts.Diagnose, "")
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 // commands are all commands that are ever run in a guest.
 func commands() []command {
-	return []command{probeCommand(), onlineCommand(), restartCommand(), diagnoseCommand(), etcdCommand(), diagnoseEtcdCommand()}
+	return []command{probeCommand(), onlineCommand(), restartCommand(), diagnoseCommand(rollout.RoleWorker), etcdCommand(), diagnoseCommand(rollout.RoleEtcd)}
 }
 
 func TestScriptsAreFitForOneArgument(t *testing.T) {

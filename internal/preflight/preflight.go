@@ -106,22 +106,35 @@ func managed(c Cluster) Check {
 }
 
 func running(c Cluster) Check {
-	out := Check{ID: "cluster-state", Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && (c.State == "Created" || c.State == "Stopped")), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
+	out := Check{ID: "cluster-state", Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && NothingRuns(c.State)), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
 	if out.Verdict == Fail {
 		out.Remedy = stateRemedy(c.State)
 	}
 	return out
 }
 
+// Passing tells whether CloudStack leaves the state by itself.
+func Passing(state string) bool {
+	switch state {
+	case "Alert", "Scaling", "ScalingStoppedCluster", "Upgrading", "Starting", "Stopping", "Importing", "RemovingNodes", "Recovering":
+		return true
+	}
+	return false
+}
+
+// NothingRuns tells whether nothing of a cluster in that state runs: there is no API server to ask and no guest to look at. CloudStack's own state
+// machine is the lock then, and its record and the offerings of the machines are all that can be changed.
+func NothingRuns(state string) bool { return state == "Created" || state == "Stopped" }
+
 // stateRemedy says what a state means for a live rollout, and what to wait for.
 func stateRemedy(state string) string {
-	switch state {
-	case "Alert":
+	switch {
+	case state == "Alert":
 		return "CloudStack's own scanner returns a healthy cluster from Alert to Running within about a minute: try again when `trueup clusters` shows Running"
-	case "Scaling", "Upgrading", "Starting", "Stopping", "Importing", "RemovingNodes", "Recovering":
-		return "CloudStack is at work on it: try again when `trueup clusters` shows Running. If it stays so after a restart of the management server, an administrator must set its state"
-	case "Stopped", "ScalingStoppedCluster":
+	case state == "Stopped", state == "ScalingStoppedCluster":
 		return "Nothing runs there that could be scaled live: start the cluster first (startKubernetesCluster)"
+	case Passing(state):
+		return "CloudStack is at work on it: try again when `trueup clusters` shows Running. If it stays so after a restart of the management server, an administrator must set its state"
 	}
 	return "Only a Running cluster can be scaled live: try again when `trueup clusters` shows Running"
 }

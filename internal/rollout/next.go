@@ -244,7 +244,7 @@ func checkKubepods(seen Observation) capacity.Check {
 
 // nextEtcd decides once instance and guest of a dedicated etcd machine have the goal. Nothing is restarted: etcd does not size itself by the machine.
 func nextEtcd(seen Observation) Step {
-	if c, failed := capacity.Failed(capacity.CheckEtcd(seen.Guest), checkPeers(seen)); failed {
+	if c, failed := capacity.Failed(others(seen)...); failed {
 		return wait(MoveVerify, c)
 	}
 	return act(ActionRelease, "verified")

@@ -60,6 +60,9 @@ func nextRequest(seen Observation, atGoal capacity.Check, why string) Step {
 	return act(ActionResize, why)
 }
 
+// etcdCheck is the name of capacity.CheckEtcd's check.
+const etcdCheck = "etcd"
+
 // others lists what must be true of the machines that stand in for this one while it is worked on: the rest of the control plane, and of etcd.
 func others(seen Observation) []capacity.Check {
 	if !seen.Target.Role.HasNode() {
@@ -137,17 +140,18 @@ func checkAsBefore(b Before, seen Observation) capacity.Check {
 	now := fmt.Sprintf("%s, %d CPUs and %d memory blocks plugged", i.OfferingName, g.CPUsPresent, g.BlocksOnline+g.BlocksOffline)
 	same := before == now && i.State == b.Instance.State && i.OfferingID == b.Instance.OfferingID && i.CPUs == b.Instance.CPUs && i.MemoryMiB == b.Instance.MemoryMiB
 	c := capacity.Check{Layer: capacity.LayerGuest, What: "instance and plugged hardware", OK: same, Expected: before, Observed: now}
-	if !seen.Target.Role.HasNode() {
-		if etcd := capacity.CheckEtcd(g); same {
-			return etcd
-		}
-		return c
+	checks := []capacity.Check{c, capacity.CheckEtcd(g)}
+	if seen.Target.Role.HasNode() {
+		checks = []capacity.Check{c, checkCapacityAsBefore(b, seen.Node), capacity.CheckRunning(g), capacity.CheckReady(seen.Node)}
 	}
-	old := capacity.Node{Capacity: b.Capacity}
-	capacityNow := capacity.Check{Layer: capacity.LayerCapacity, What: "capacity of the Node", Expected: old.Size(), Observed: seen.Node.Size(),
-		OK: old.CPUs() == seen.Node.CPUs() && old.Memory() == seen.Node.Memory()}
-	if bad, failed := capacity.Failed(c, capacityNow, capacity.CheckRunning(g), capacity.CheckReady(seen.Node)); failed {
+	if bad, failed := capacity.Failed(checks...); failed {
 		return bad
 	}
 	return c
+}
+
+func checkCapacityAsBefore(b Before, n capacity.Node) capacity.Check {
+	old := capacity.Node{Capacity: b.Capacity}
+	return capacity.Check{Layer: capacity.LayerCapacity, What: "capacity of the Node", Expected: old.Size(), Observed: n.Size(),
+		OK: old.CPUs() == n.CPUs() && old.Memory() == n.Memory()}
 }

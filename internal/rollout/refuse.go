@@ -23,8 +23,11 @@ func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 // Refusals lists every reason not to start on this node, the most fundamental first. It is asked only about a node that is
 // not yet where it shall be. What the goal ignores is no reason.
 func Refusals(goal Goal, seen Observation) []Refusal {
-	return slices.DeleteFunc(failing(NodeChecks(goal, seen)), func(r Refusal) bool { return slices.Contains(goal.Ignore, r.Name) && Ignorable(r.Name) })
+	return slices.DeleteFunc(failing(NodeChecks(goal, seen)), func(r Refusal) bool { return goal.Ignores(r.Name) })
 }
+
+// Ignores tells whether the person decided to go on against a check, and may.
+func (g Goal) Ignores(name string) bool { return slices.Contains(g.Ignore, name) && Ignorable(name) }
 
 // NodeChecks lists every check that applies to this node, met or not.
 func NodeChecks(goal Goal, seen Observation) []Refusal {
@@ -113,7 +116,7 @@ func roleRefusal(seen Observation) Refusal {
 func peerRefusals(seen Observation) (out []Refusal) {
 	for _, c := range others(seen) {
 		name := "control-plane"
-		if c.What == "etcd" {
+		if c.What == etcdCheck {
 			name = "etcd"
 		}
 		out = append(out, Refusal{preflight(c.What, c.OK, c.Expected, c.Observed), "Mend that first: with one more machine away, etcd may lose its quorum", name})
