@@ -40,8 +40,9 @@ func Main(ctx context.Context, s Streams, args []string) int { return newApp(s).
 type app struct {
 	Streams
 
-	access access
-	clock  rollout.Clock
+	access   access
+	profiles profiles
+	clock    rollout.Clock
 	// The ways to CloudStack, guests and Kubernetes, the size of what a stream is shown on, who runs this, and the id of a new run. Tests put
 	// others in their place.
 	transport  http.RoundTripper // nil: the network
@@ -73,6 +74,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
+	if unwritten := a.profiles.finish(); err == nil {
+		err = unwritten
+	}
 	if err != nil && ctx.Err() != nil && !a.performed {
 		err = withCode(ExitInterrupted, errors.New("interrupted, nothing was changed"))
 	}
@@ -108,6 +112,8 @@ its CPU and memory.`,
 	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages ", ".LocalFlags.FlagUsagesWrapped 80 ", ".InheritedFlags.FlagUsages ", ".InheritedFlags.FlagUsagesWrapped 80 ").
 		Replace(root.UsageTemplate()))
 	a.access.addFlags(root.PersistentFlags())
+	a.profiles.addFlags(root.PersistentFlags())
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.profiles.start() }
 	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
 		a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand())
 	for _, c := range root.Commands() {
