@@ -33,6 +33,11 @@ type Guest struct {
 	MemoryManagerPolicy string `json:"memoryManagerPolicy,omitempty"`
 	// KubepodsCPUs is the number of CPUs that pods may use, cpuset.cpus.effective of the kubepods cgroup; 0 if it can't be read.
 	KubepodsCPUs int `json:"kubepodsCPUs,omitempty"`
+	// KubepodsMemory is how much memory all pods together may use, in bytes: memory.max of the kubepods cgroup. Unlimited where there is no limit; 0
+	// if it can't be read.
+	KubepodsMemory int64 `json:"kubepodsMemory,omitempty"`
+	// CgroupVersion is 2 where /sys/fs/cgroup is the unified hierarchy, else 1; 0 if it was not read.
+	CgroupVersion int `json:"cgroupVersion,omitempty"`
 
 	// Etcd is what a dedicated etcd machine says about etcd; nil on every other machine.
 	Etcd *Etcd `json:"etcd,omitempty"`

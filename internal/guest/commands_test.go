@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -169,14 +170,16 @@ func TestProbeDuringHotplug(t *testing.T) {
 	m.write("sys/devices/system/memory/memory32/state", "offline")
 	m.write("sys/devices/system/memory/memory33/state", "going-offline")
 	m.remove("sys/fs/cgroup/kubepods.slice")
+	m.remove("sys/fs/cgroup/cgroup.controllers")
 	m.write("sys/fs/cgroup/kubepods/cpuset.cpus.effective", "1")
+	m.write("sys/fs/cgroup/kubepods/memory.max", "max")
 	m.remove("var/lib/kubelet/memory_manager_state")
 	m.write("var/lib/kubelet/cpu_manager_state", `{"data":"{\"policyName\":\"static\",\"entries\":{}}","checksum":1}`)
 	m.write("state/unit", "ActiveState=activating\nSubState=auto-restart\nInvocationID=\nMainPID=0\nExecMainStartTimestampMonotonic=0\nNRestarts=7")
 	got, err := m.guest(m.config()).Probe(t.Context())
 	must(t, err)
 	want := reading()
-	want.CPUsPresent, want.BlocksOffline, want.KubepodsCPUs = 5, 2, 1
+	want.CPUsPresent, want.BlocksOffline, want.KubepodsCPUs, want.KubepodsMemory, want.CgroupVersion = 5, 2, 1, capacity.Unlimited, 1
 	want.CPUManagerPolicy, want.MemoryManagerPolicy = "static", ""
 	want.Kubelet.ActiveState, want.Kubelet.SubState, want.Kubelet.InvocationID = "activating", "auto-restart", ""
 	want.Kubelet.MainPID, want.Kubelet.Start, want.Kubelet.Restarts = 0, 0, 7

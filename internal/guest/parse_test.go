@@ -118,6 +118,8 @@ mem_total=1960208 kB
 cpu_manager_state=absent
 memory_manager_state=base64:eyJwb2xpY3lOYW1lIjoiTm9uZSJ9
 kubepods_cpus=
+kubepods_memory=
+cgroup=1
 ActiveState=active
 SubState=running
 InvocationID=11111111111111111111111111111111
@@ -136,7 +138,7 @@ func TestParseProbeIsStrict(t *testing.T) {
 		"product_uuid=", "product_uuid=Not Settable", "product_uuid={6F0C1D5E-8A43-4A6B-9D27-3C1E5B7A9F10}", "machine_id=uninitialized", "boot_id=",
 		"cpu_online=", "cpu_present=x", "cpu_possible=3-0", "block_size=", "block_size=0", "block_size=0x8000000", "block_size=ffffffffffffffff",
 		"blocks_online=", "blocks_online=-1", "blocks_offline=1.5", "mem_total=", "mem_total=1960208", "mem_total=0 kB", "mem_total=99999999999999999999 kB",
-		"cpu_manager_state=", "cpu_manager_state=base64:", "memory_manager_state=base64:###", "kubepods_cpus=all",
+		"cpu_manager_state=", "cpu_manager_state=base64:", "memory_manager_state=base64:###", "kubepods_cpus=all", "kubepods_memory=-1", "kubepods_memory=1.5G", "kubepods_memory=9223372036854775807", "cgroup=", "cgroup=v2",
 		"ActiveState=", "SubState=a b", "InvocationID=1", "MainPID=x", "ExecMainStartTimestampMonotonic=", "NRestarts=[not set]",
 		"clock=", "clock=1764557000", "clock=1764557000.%N", "clock=1764557000.1", "clock=-1.000000001", "monotonic=", "monotonic=0", "monotonic=1.5",
 	} {

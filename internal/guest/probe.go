@@ -36,6 +36,8 @@ func probeFields() map[string]field {
 		"cpu_manager_state":    policyField(func(g *capacity.Guest) *string { return &g.CPUManagerPolicy }),
 		"memory_manager_state": policyField(func(g *capacity.Guest) *string { return &g.MemoryManagerPolicy }),
 		"kubepods_cpus":        kubepodsCPUs,
+		"kubepods_memory":      kubepodsMemory,
+		"cgroup":               countField(func(g *capacity.Guest) *int { return &g.CgroupVersion }),
 		"clock":                clock,
 		"monotonic":            monotonic,
 
@@ -199,6 +201,23 @@ func memTotal(g *capacity.Guest, value string) error {
 func kubepodsCPUs(g *capacity.Guest, value string) (err error) {
 	g.KubepodsCPUs, err = countCPUs(value)
 	return err
+}
+
+// kubepodsMemory reads memory.max: bytes, or "max" for no limit; nothing where there is no such file.
+func kubepodsMemory(g *capacity.Guest, value string) error {
+	switch value {
+	case "":
+		return nil
+	case "max":
+		g.KubepodsMemory = capacity.Unlimited
+		return nil
+	}
+	n, err := strconv.ParseUint(value, 10, 62)
+	if err != nil {
+		return fmt.Errorf("%q is not a memory limit", oneLine(value))
+	}
+	g.KubepodsMemory = int64(n)
+	return nil
 }
 
 // clock reads seconds since 1970 and nanoseconds, with a point between.

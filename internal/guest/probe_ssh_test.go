@@ -18,7 +18,7 @@ func reading() capacity.Guest {
 		Monotonic: 1234567890123 * time.Nanosecond,
 		Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: firstInvocation, MainPID: 812,
 			Start: 34567890 * time.Microsecond},
-		CPUManagerPolicy: "none", MemoryManagerPolicy: "None", KubepodsCPUs: 2,
+		CPUManagerPolicy: "none", MemoryManagerPolicy: "None", KubepodsCPUs: 2, KubepodsMemory: 1960208 << 10, CgroupVersion: 2,
 	}
 }
 

@@ -23,6 +23,7 @@ func Healthy(before *capacity.Guest, seen Observation) []capacity.Check {
 		capacity.CheckReady(seen.Node),
 		capacity.CheckAllocatable(seen.Node.Capacity, seen.Node.Allocatable, seen.Node),
 		checkKubepods(seen),
+		capacity.CheckKubepodsMemory(capacity.Guest{}, nil, seen.Guest, seen.Node),
 	)
 }
 

@@ -65,7 +65,7 @@ func untouched() scene {
 				CPUs: small.CPUs, SpeedMHz: small.SpeedMHz, MemoryMiB: small.MemoryMiB, DynamicallyScalable: true},
 			Guest: capacity.Guest{ProductUUID: vm1, MachineID: "m1", BootID: "boot-1",
 				CPUsOnline: 2, CPUsPresent: 2, CPUsPossible: 16, BlockSize: 128 * capacity.MiB, BlocksOnline: 32, MemTotal: memSmall,
-				Clock: noon, Monotonic: 1000 * time.Second, KubepodsCPUs: 2,
+				Clock: noon, Monotonic: 1000 * time.Second, KubepodsCPUs: 2, KubepodsMemory: memSmall, CgroupVersion: 2,
 				Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 100, Start: 20 * time.Second}},
 			Node: capacity.Node{Name: "w1", UID: "uid-1", ResourceVersion: "1", SystemUUID: vm1, MachineID: "m1", BootID: "boot-1",
 				Capacity: quantities("2", "4021020Ki"), Allocatable: quantities("1900m", "3918620Ki"),
@@ -120,7 +120,7 @@ func restartedScene() scene {
 	s := announced()
 	later(&s, 5*time.Second)
 	s.seen.Guest.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-2", MainPID: 200, Start: 1004 * time.Second}
-	s.seen.Guest.KubepodsCPUs = 4
+	s.seen.Guest.KubepodsCPUs, s.seen.Guest.KubepodsMemory = 4, memBig
 	return s
 }
 
@@ -159,7 +159,7 @@ func later(s *scene, d time.Duration) {
 func rebooted(s *scene) {
 	g := &s.seen.Guest
 	g.BootID, g.CPUsOnline, g.CPUsPresent, g.BlocksOnline, g.BlocksOffline, g.MemTotal = "boot-2", 4, 4, 64, 0, 8143640*kB
-	g.Clock, g.Monotonic, g.KubepodsCPUs = noon.Add(time.Hour), 60*time.Second, 4
+	g.Clock, g.Monotonic, g.KubepodsCPUs, g.KubepodsMemory = noon.Add(time.Hour), 60*time.Second, 4, 8143640*kB
 	g.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-9", MainPID: 90, Start: 30 * time.Second}
 }
 

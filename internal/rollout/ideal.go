@@ -59,7 +59,7 @@ func (w *ideal) pass(s Step) {
 		}
 		w.run()
 		w.age(w.goal.Settle)
-		w.seen.Guest.KubepodsCPUs = min(w.seen.Guest.KubepodsCPUs, 1) * w.seen.Guest.CPUsOnline
+		w.enforce()
 		w.post()
 	}
 }
@@ -110,9 +110,18 @@ func (w *ideal) startKubelet() {
 	g.Kubelet.InvocationID += "'"
 	g.Kubelet.MainPID++
 	g.Kubelet.Start, g.Kubelet.Restarts = g.Monotonic, 0
-	g.KubepodsCPUs = min(g.KubepodsCPUs, 1) * g.CPUsOnline
+	w.enforce()
 	w.age(w.goal.Settle)
 	w.post()
+}
+
+// enforce is what a starting kubelet does for its pods: they may use all that it found, as far as the guest tells.
+func (w *ideal) enforce() {
+	g := &w.seen.Guest
+	g.KubepodsCPUs = min(g.KubepodsCPUs, 1) * g.CPUsOnline
+	if g.KubepodsMemory > 0 && g.KubepodsMemory != capacity.Unlimited {
+		g.KubepodsMemory = g.MemTotal
+	}
 }
 
 // age lets d pass, and a second more, so that every post has a heartbeat of its own.

@@ -16,14 +16,18 @@ func (w *walk) releaseNode(ctx context.Context) error {
 	if scaleDown {
 		patch.ScaleDownDisabled = new(false)
 	}
-	w.node.Warnings = releaseWarnings(w.claim, w.seen.Node, uncordon)
+	w.node.Warnings = releaseWarnings(w.claim, w.seen, uncordon)
 	return w.patchNode(ctx, patch)
 }
 
 // releaseWarnings lists what a person should know about a node that is given back.
-func releaseWarnings(claim *Claim, n capacity.Node, uncordon bool) []string {
+func releaseWarnings(claim *Claim, seen Observation, uncordon bool) []string {
 	var out []string
+	n := seen.Node
 	if s := capacity.AllocatableWarning(claim.Before.Capacity, claim.Before.Allocatable, n); s != "" {
+		out = append(out, s)
+	}
+	if s := capacity.CgroupWarning(claim.Before.Capacity, seen.Guest, n); s != "" {
 		out = append(out, s)
 	}
 	if claim.Cordoned && !uncordon && n.Unschedulable {

@@ -67,6 +67,11 @@ func spoilers() []spoiler {
 		{"the Node is another machine", everywhere, otherNode, any, nil},
 		{"the Node's status is of another boot", everywhere, func(s *scene) { s.seen.Node.BootID = "boot-0" }, []Action{ActionClaim, ActionRelease, ""}, nil},
 		{"pods are pinned to one CPU", ours, func(s *scene) { s.seen.Guest.KubepodsCPUs = 1 }, []Action{ActionRelease}, nil},
+		{"all pods together are capped at a GiB", ours, func(s *scene) { s.seen.Guest.KubepodsMemory = 1024 * capacity.MiB }, []Action{ActionRelease}, nil},
+		{"the memory limit of all pods is the one from before", func(p point) bool { return complete(p) && !p.oldCapacity }, func(s *scene) {
+			s.seen.Guest.KubepodsMemory = s.claim.Before.Guest.KubepodsMemory
+			s.seen.Node.Allocatable = with(s.seen.Node.Allocatable, s.seen.Node.CPUs()-100, s.seen.Guest.KubepodsMemory)
+		}, []Action{ActionRelease}, nil},
 		{"a device is not back", ours, func(s *scene) {
 			s.claim.Before.Allocatable = with(s.claim.Before.Allocatable, 1900, memSmall)
 			s.claim.Before.Allocatable["vendor.example/gpu"] = resource.MustParse("1")
@@ -87,7 +92,7 @@ func spoilers() []spoiler {
 		{"the clock was off by two seconds only, and the status is older than the start", func(p point) bool { return complete(p) && p.restart == restartHappened }, func(s *scene) {
 			s.claim.Restart.BootTime, s.seen.Node.Ready.Heartbeat = s.claim.Restart.BootTime.Add(clockStep), s.seen.Guest.KubeletStart().Add(-time.Second)
 		}, []Action{ActionRelease}, nil},
-		{"cgroup v1: the guest does not tell the CPUs of its pods", point.mayRelease, func(s *scene) { s.seen.Guest.KubepodsCPUs = 0 }, nil, is(ActionRelease)},
+		{"cgroup v1: the guest does not tell the CPUs and the memory of its pods", point.mayRelease, func(s *scene) { s.seen.Guest.KubepodsCPUs, s.seen.Guest.KubepodsMemory = 0, 0 }, nil, is(ActionRelease)},
 		{"somebody restarted kubelet, which has not posted", func(p point) bool { return complete(p) && p.restart == restartNone }, func(s *scene) {
 			oldCapacity(s)
 			s.seen.Guest.Kubelet.InvocationID, s.seen.Node.Ready.Heartbeat = "inv-x", s.seen.Guest.KubeletStart().Add(-time.Second)

@@ -211,6 +211,7 @@ func verification(goal Goal, claim *Claim, seen Observation) []capacity.Check {
 		capacity.CheckAllocatable(b.Capacity, b.Allocatable, seen.Node),
 		capacity.CheckExtended(b.Allocatable, seen.Node),
 		checkKubepods(seen),
+		capacity.CheckKubepodsMemory(b.Guest, b.Capacity, seen.Guest, seen.Node),
 		checkPeers(seen),
 		capacity.CheckSettled(seen.Guest, goal.Settle),
 	}

@@ -137,7 +137,7 @@ func (p point) setHardware(s *scene) {
 	blocks := [hardwares][2]int{{64, 0}, {32, 32}, {32, 0}, {65, 0}}[p.memory]
 	g.BlocksOnline, g.BlocksOffline = blocks[0], blocks[1]
 	g.MemTotal = memSmall + int64(g.BlocksOnline-32)*g.BlockSize
-	g.KubepodsCPUs = g.CPUsOnline
+	g.KubepodsCPUs, g.KubepodsMemory = g.CPUsOnline, g.MemTotal
 }
 
 func (p point) setKubelet(s *scene) {
@@ -402,7 +402,7 @@ func TestNextNeverPanics(t *testing.T) {
 				*n = rapid.IntRange(-1, 1000).Draw(t, name)
 			}
 		}
-		for name, n := range map[string]*int64{"blockSize": &s.seen.Guest.BlockSize, "memTotal": &s.seen.Guest.MemTotal, "goalMemory": &s.goal.Offering.MemoryMiB} {
+		for name, n := range map[string]*int64{"blockSize": &s.seen.Guest.BlockSize, "memTotal": &s.seen.Guest.MemTotal, "kubepodsMemory": &s.seen.Guest.KubepodsMemory, "goalMemory": &s.goal.Offering.MemoryMiB} {
 			if rapid.Bool().Draw(t, "garble "+name) {
 				*n = rapid.Int64Range(-1, 1<<40).Draw(t, name)
 			}

@@ -220,7 +220,7 @@ func TestNextRestart(t *testing.T) {
 	freshOld := func(s *scene) { s.seen.Node.Ready.Heartbeat = s.seen.Guest.Clock }
 	nodeAgrees := func(s *scene) {
 		s.seen.Node.Capacity, s.seen.Node.Allocatable = quantities("4", "8215324Ki"), quantities("3900m", "8112924Ki")
-		s.seen.Guest.KubepodsCPUs = 4
+		s.seen.Guest.KubepodsCPUs, s.seen.Guest.KubepodsMemory = 4, memBig
 	}
 	lateCPU := func(s *scene) { s.seen.Guest.CPUsPresent, s.seen.Guest.CPUsOnline = 5, 5 }
 	checkRules(t, []rule{
@@ -275,6 +275,9 @@ func TestNextVerify(t *testing.T) {
 		{"devices are not back", settled().with(gpu("0")), "wait in verify: extended resources of the Node"},
 		{"devices are back", settled().with(gpu("2")), "act: release"},
 		{"pods are pinned to the old CPUs", settled().with(func(s *scene) { s.seen.Guest.KubepodsCPUs = 2 }), "wait in verify: CPUs of the kubepods cgroup"},
+		{"all pods together may use the old memory alone", settled().with(func(s *scene) { s.seen.Guest.KubepodsMemory = memSmall }), "wait in verify: memory of the kubepods cgroup"},
+		{"pods have no memory limit", settled().with(func(s *scene) { s.seen.Guest.KubepodsMemory = capacity.Unlimited }), "act: release"},
+		{"cgroup v1: the memory limit can't be read", settled().with(func(s *scene) { s.seen.Guest.KubepodsMemory = 0 }), "act: release"},
 		{"cgroup v1: the figure can't be read", settled().with(func(s *scene) { s.seen.Guest.KubepodsCPUs = 0 }), "act: release"},
 		{"not settled", posted(), "wait in verify: kubelet settled"},
 		{"a nanosecond short of settled", settled().with(func(s *scene) { s.goal.Settle = s.seen.Guest.KubeletAge() + 1 }), "wait in verify: kubelet settled"},

@@ -135,6 +135,18 @@ func checkDone(t *testing.T, n NodeReport) {
 	}
 }
 
+// On cgroup v1 the summary says that running pods do not get the new CPUs.
+func TestSummaryTellsOfCgroupV1(t *testing.T) {
+	simulate(t, two, func(t *testing.T, tr *trial) {
+		tr.now("w1", func(m *machine) { m.guest.CgroupVersion = 1 })
+		for _, n := range tr.must(t).Nodes {
+			if want := n.Target.Name == "w1"; len(n.Warnings) != map[bool]int{true: 1}[want] || want && !strings.Contains(n.Warnings[0], "cgroup v1") {
+				t.Errorf("%s: %q", n.Target.Name, n.Warnings)
+			}
+		}
+	})
+}
+
 func TestRolloutThatHasNothingToDo(t *testing.T) {
 	simulate(t, two, func(t *testing.T, tr *trial) {
 		tr.must(t)

@@ -176,7 +176,7 @@ func (m *machine) startKubelet() {
 	id := fmt.Sprintf("inv-%d", m.starts)
 	m.guest.Kubelet = capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: id, MainPID: 100 + m.starts, Start: time.Since(m.booted)}
 	m.found = m.hardware()
-	m.guest.KubepodsCPUs = m.guest.CPUsOnline
+	m.guest.KubepodsCPUs, m.guest.KubepodsMemory = m.guest.CPUsOnline, m.guest.MemTotal
 	m.silent = m.muteAfterRestart || m.crashes
 	if m.crashes {
 		m.guest.Kubelet.ActiveState, m.guest.Kubelet.SubState = "activating", "auto-restart"

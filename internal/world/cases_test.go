@@ -41,6 +41,24 @@ func TestStaticPolicyIsRefused(t *testing.T) {
 	})
 }
 
+// A restarted kubelet that can't give its pods the memory that was added: the node is not given back, and another restart is not the cure.
+func TestPodsKeptToTheOldMemory(t *testing.T) {
+	simulate(t, cluster("w1", "w2"), func(t *testing.T, w *World) {
+		w.CapPods("w1", true)
+		var f *rollout.Fault
+		if err := scale(t.Context(), w, w.Run()); !errors.As(err, &f) || f.Layer != capacity.LayerKubelet || f.Move != rollout.MoveVerify || !strings.Contains(f.Summary, "memory of the kubepods cgroup") {
+			t.Errorf("got %v", err)
+		}
+		if w.machines[1].ledger.issued > 0 {
+			t.Errorf("went on to the next node\n%s", w.State())
+		}
+		w.CapPods("w1", false)
+		if err := scale(t.Context(), w, w.Run()); err != nil || w.machines[0].ledger.issued != 1 {
+			t.Errorf("%v\n%s", err, w.State())
+		}
+	})
+}
+
 // Two runs at one time: the second is told who is at work, and does nothing.
 func TestSecondRunIsRefused(t *testing.T) {
 	simulate(t, cluster("w1"), func(t *testing.T, w *World) {

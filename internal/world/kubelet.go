@@ -33,6 +33,7 @@ type kubelet struct {
 	breaks     bool   // it can't start, for a reason of its own
 	slow       time.Duration
 	silent     bool // it runs and does not post
+	capped     bool // it can't write the memory limit of its pods
 }
 
 // startProcess starts another kubelet process: the hardware is read now, at its exec, and never again.
@@ -109,6 +110,7 @@ func (m *machine) firstPost(life int) {
 		m.w.tell(m.name, "kubelet registers its Node anew")
 	}
 	m.guest.KubepodsCPUs = m.kubelet.cpus
+	m.limitPods(life)
 	m.register()
 	if m.cfg.Devices > 0 {
 		m.setDevices(0)
@@ -130,6 +132,17 @@ func (m *machine) firstPost(life int) {
 			m.postLater(life)
 		}
 	})
+}
+
+// limitPods writes the memory limit of all pods. kubelet tries again every minute.
+func (m *machine) limitPods(life int) {
+	switch {
+	case m.kubelet.life != life:
+	case m.kubelet.capped:
+		m.w.after(time.Minute, func() { m.limitPods(life) })
+	default:
+		m.guest.KubepodsMemory = m.kubelet.memory
+	}
 }
 
 // register writes capacity and allocatable into the Node, and makes the Node if there is none.

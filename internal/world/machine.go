@@ -58,7 +58,7 @@ func newMachine(w *World, cfg NodeConfig, id string) *machine {
 	m.guest.Kubelet.Start = 900 * time.Second
 	m.kubelet.checkpoint = m.hardware()
 	m.register()
-	m.guest.KubepodsCPUs = m.guest.CPUsOnline
+	m.guest.KubepodsCPUs, m.guest.KubepodsMemory, m.guest.CgroupVersion = m.guest.CPUsOnline, m.memTotal(), 2
 	m.status("True", "")
 	if m.cfg.Devices > 0 {
 		m.setDevices(m.cfg.Devices)

@@ -188,6 +188,13 @@ func (w *World) BreakKubelet(name string, broken bool) {
 	w.machine(name).kubelet.breaks = broken
 }
 
+// CapPods keeps kubelet from writing the memory limit of its pods, or lets it again.
+func (w *World) CapPods(name string, capped bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.machine(name).kubelet.capped = capped
+}
+
 func (w *World) say(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -57,9 +57,13 @@ document cpu_manager_state /var/lib/kubelet/cpu_manager_state
 document memory_manager_state /var/lib/kubelet/memory_manager_state
 
 # The cgroup of all pods: the first name is that of the systemd driver, the second that of the cgroupfs driver.
-pods=/sys/fs/cgroup/kubepods.slice/cpuset.cpus.effective
-[ -e "$pods" ] || pods=/sys/fs/cgroup/kubepods/cpuset.cpus.effective
-value kubepods_cpus "$pods"
+pods=/sys/fs/cgroup/kubepods.slice
+[ -e "$pods/cpuset.cpus.effective" ] || pods=/sys/fs/cgroup/kubepods
+value kubepods_cpus "$pods/cpuset.cpus.effective"
+value kubepods_memory "$pods/memory.max"
+cgroup=1
+[ ! -e /sys/fs/cgroup/cgroup.controllers ] || cgroup=2 # only the unified hierarchy has this file at its root
+printf "cgroup=%s\n" "$cgroup"
 
 # The unit before the clocks, so that its start is never later than they are.
 systemctl show kubelet.service -p ActiveState,SubState,InvocationID,MainPID,ExecMainStartTimestampMonotonic,NRestarts || exit
