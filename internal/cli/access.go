@@ -14,6 +14,7 @@ import (
 	"github.com/cks-trueup/trueup/internal/guest"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
 )
 
 // access holds the flags that say how to reach CloudStack, Kubernetes and the guests.
@@ -59,6 +60,7 @@ func (a *app) cloudStack() (*cloudstack.Client, error) {
 // guests is the way into the guests of a cluster.
 type guests interface {
 	rollout.Guests
+	survey.Inspector
 	Close() error
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,10 @@ type explainDocument struct {
 	// Next is what would be done to get there; empty where nothing is to be done, or where it can't be told.
 	Next     []rollout.PlannedMove `json:"next,omitempty"`
 	Refusals []rollout.Refusal     `json:"refusals,omitempty"`
+	// Warnings are what a person should know before a change; none refuses it.
+	Warnings []rollout.Refusal `json:"warnings,omitempty"`
+	// Inspection is what is looked at only before a change; none of a node that is in work already.
+	Inspection *capacity.Inspection `json:"inspection,omitempty"`
 }
 
 func (a *app) explainCommand() *cobra.Command {
@@ -74,17 +79,23 @@ func (s *session) explain(ctx context.Context, name string) (explainDocument, er
 		doc.Goal = n.Claim.Goal
 	}
 	if len(n.Problems) == 0 {
-		doc.Next, doc.Refusals = next(s, nodes, n, doc.Goal)
+		s.foresee(ctx, &doc, nodes, n)
 	}
 	return doc, nil
 }
 
-// next asks the planner about the node alone.
-func next(s *session, nodes []survey.Node, n survey.Node, goal capacity.Offering) ([]rollout.PlannedMove, []rollout.Refusal) {
-	seen := n.Observation()
-	seen.Peers = survey.Peers(nodes, n)
-	p := rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, []rollout.Member{{Seen: seen, Claim: n.Claim, Goal: &rollout.Goal{Offering: goal, Settle: rollout.DefaultSettle}}})
-	return p.Nodes[0].Moves, p.Nodes[0].Refusals
+// foresee asks the planner about the node alone.
+func (s *session) foresee(ctx context.Context, doc *explainDocument, nodes []survey.Node, n survey.Node) {
+	goal := rollout.Goal{Offering: doc.Goal, Settle: rollout.DefaultSettle}
+	members := []rollout.Member{{Seen: n.Observation(), Claim: n.Claim, Goal: &goal}}
+	members[0].Seen.Peers = survey.Peers(nodes, n)
+	s.inspect(ctx, members)
+	seen := members[0].Seen
+	plan := rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members).Nodes[0]
+	doc.Next, doc.Refusals, doc.Inspection = plan.Moves, plan.Refusals, seen.Inspection
+	if n.Claim == nil {
+		doc.Warnings = rollout.Warnings(goal, seen)
+	}
 }
 
 func (a *app) printExplained(d explainDocument) {
@@ -109,7 +120,29 @@ func (a *app) printExplained(d explainDocument) {
 			line("NOT MET", "%s", c)
 		}
 	}
+	explainInspection(line, d.Inspection)
+	for _, r := range d.Warnings {
+		line("warning", "%s", r)
+	}
 	explainNext(line, d)
+}
+
+func explainInspection(line func(topic, format string, args ...any), i *capacity.Inspection) {
+	if i == nil || i.Unread != "" {
+		return // the latter is a warning
+	}
+	line("hotplug", "%d of %d slots for DIMMs taken; booted with %s MiB, %d MiB available now; DIMMs and CPUs that the kernel refused in this boot: %d",
+		i.DIMMsPlugged, i.DIMMSlots, orUnknown(i.Kernel.BootMemory/capacity.MiB), i.MemAvailable/capacity.MiB, len(i.Kernel.MemoryRefused)+len(i.Kernel.CPUsRefused))
+	if k := i.Kubelet; k.Unread == "" {
+		line("config", "%s: CPU manager %s, memory manager %s", k.Path, first(k.CPUManagerPolicy, "none"), first(k.MemoryManagerPolicy, "None"))
+	}
+}
+
+func orUnknown(mib int64) string {
+	if mib <= 0 {
+		return "unknown"
+	}
+	return strconv.FormatInt(mib, 10)
 }
 
 func explainGuest(line func(topic, format string, args ...any), g *capacity.Guest) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,6 +52,8 @@ type node struct {
 	starts int
 	lost   error // why the guest can't be read
 	mute   bool  // a restarted kubelet does not post
+	inside capacity.Inspection
+	closed error // why it can't be inspected
 	name   string
 	etcd   *capacity.Etcd // on a dedicated etcd machine, which has no Node
 }
@@ -83,7 +86,9 @@ func idOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
 func (f *fleet) newNode(vm standin.VM) *node {
 	m := &node{id: vm.ID, name: vm.Name, booted: time.Now().Add(-bootedAgo), starts: 1}
 	m.guest = capacity.Guest{ProductUUID: vm.ID, MachineID: "machine-" + vm.Name, BootID: "boot-" + vm.Name, CPUsOnline: 2, CPUsPresent: 2, CPUsPossible: 32,
-		BlockSize: blockMiB * capacity.MiB, BlocksOnline: 2048 / blockMiB, Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 101, Start: time.Minute}}
+		CgroupVersion: 2, BlockSize: blockMiB * capacity.MiB, BlocksOnline: 2048 / blockMiB, Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 101, Start: time.Minute}}
+	m.inside = capacity.Inspection{DIMMSlots: 16, ACPI: true, MemAvailable: 900 * capacity.MiB, Kernel: capacity.KernelLog{Whole: true, BootMemory: 2047 * capacity.MiB},
+		Kubelet: capacity.KubeletConfig{Path: "/var/lib/kubelet/config.yaml"}}
 	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID, ControlPlane: strings.Contains(vm.Name, "-control-")}
 	m.post()
 	f.touch(m)
@@ -237,6 +242,14 @@ func (f fleetGuests) Guest(_ context.Context, t rollout.Target) (rollout.Guest, 
 	defer f.mu.Unlock()
 	m := f.find(t.InstanceID)
 	return fleetGuest{f.fleet, m}, m.lost
+}
+
+func (f fleetGuests) Inspect(_ context.Context, t rollout.Target) (capacity.Inspection, error) {
+	f.call("guest inspection " + t.Name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.find(t.InstanceID)
+	return m.inside, cmp.Or(m.lost, m.closed)
 }
 
 func (g fleetGuest) Probe(ctx context.Context) (capacity.Guest, error) {

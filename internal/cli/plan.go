@@ -123,7 +123,7 @@ func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocume
 	if err != nil {
 		return planDocument{}, err
 	}
-	if err := s.planFor(&doc, nodes, perNode); err != nil {
+	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err
 	}
 	doc.Goals, doc.byNode, doc.ignored = goals, len(flags.nodes) > 0, flags.ignore
@@ -247,6 +247,17 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 	return members, unreadable(errs)
 }
 
+// inspect looks at what is checked only before the first change, on the nodes that have a goal and are not in work yet.
+func (s *session) inspect(ctx context.Context, members []rollout.Member) {
+	var seen []*rollout.Observation
+	for i, m := range members {
+		if m.Goal != nil && m.Claim == nil {
+			seen = append(seen, &members[i].Seen)
+		}
+	}
+	survey.Inspect(ctx, s.guests, seen)
+}
+
 // unreadable is the error of nodes that can't be planned for, nil if there are none. It is one line: status lists every one. What was
 // answered, but not as it must be, is a refusal; what was not answered is unreachable.
 func unreadable(errs []error) error {
@@ -353,5 +364,8 @@ func printNodePlan(line func(first, format string, args ...any), number int, n r
 	}
 	for _, r := range n.Refusals {
 		line("   - ", "%s", r)
+	}
+	for _, r := range n.Warnings {
+		line("   warning: ", "%s", r)
 	}
 }

@@ -24,7 +24,7 @@ type namedPreflight struct {
 	Name     string            `json:"name"`
 	Verdict  preflight.Verdict `json:"verdict"`
 	Evidence string            `json:"evidence"`
-	Remedy   string            `json:"remedy,omitempty"` // of a check that failed
+	Remedy   string            `json:"remedy,omitempty"` // of a check that failed, or warns
 }
 
 func (a *app) preflightCommand() *cobra.Command {
@@ -34,8 +34,9 @@ func (a *app) preflightCommand() *cobra.Command {
 		Use:   "preflight CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Run every check that scale makes before its first change",
 		Long: `Run every check that scale makes before its first change, and print each with
-its name, its evidence and, where it failed, its remedy. Changes nothing. Exit
-code 4 if one failed. A node on which nothing is to be done is not checked.`,
+its name, its evidence and, where it failed or warns, its remedy. Changes
+nothing. Exit code 4 if one failed; a warning refuses nothing. A node on which
+nothing is to be done is not checked.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.showPlan(c.Context(), args[0], goals, func(plan planDocument) error {
@@ -76,13 +77,16 @@ func preflightOf(plan planDocument) preflightDocument {
 	return doc
 }
 
-func nodePreflight(n rollout.NodePlan, r rollout.Refusal) namedPreflight {
+func nodePreflight(n rollout.NodePlan, r rollout.NodeCheck) namedPreflight {
 	out := namedPreflight{Node: n.Target.Name, Name: r.Name, Verdict: preflight.Pass, Evidence: r.Check.What + ": " + r.Check.Observed}
 	if r.Check.OK {
 		return out
 	}
 	out.Verdict, out.Evidence, out.Remedy = preflight.Fail, r.Check.String(), r.Remedy
-	if n.Goal.Ignores(r.Name) {
+	switch {
+	case r.Warning:
+		out.Verdict = preflight.Warn
+	case n.Goal.Ignores(r.Name):
 		out.Verdict = preflight.Ignored
 	}
 	return out
@@ -101,8 +105,11 @@ func (a *app) printPreflight(doc preflightDocument) {
 			text += ". " + c.Remedy
 		}
 		verdict := string(c.Verdict)
-		if c.Verdict == preflight.Fail {
+		switch c.Verdict {
+		case preflight.Fail:
 			verdict = "FAIL"
+		case preflight.Warn:
+			verdict = "WARN"
 		}
 		fmt.Fprintln(a.Out, a.screen(a.Out).fold(fmt.Sprintf("  %-7s  %-24s  ", verdict, c.Name), oneLine(text)))
 	}

@@ -57,7 +57,7 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 	for _, n := range chosen {
 		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Settle: rollout.DefaultSettle}
 	}
-	if err := s.planFor(&doc, nodes, goals); err != nil {
+	if err := s.planFor(ctx, &doc, nodes, goals); err != nil {
 		return err
 	}
 	return a.carryOut(ctx, s, doc, run, "reconcile")

@@ -55,7 +55,7 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 	if len(goals) == 0 {
 		return a.nothing(run.output, s, "Nothing to resume: no rollout of %s is open, and no node carries a claim.", s.cluster.Name)
 	}
-	if err := s.planFor(&doc, nodes, goals); err != nil {
+	if err := s.planFor(ctx, &doc, nodes, goals); err != nil {
 		return err
 	}
 	return a.carryOut(ctx, s, doc, run, "resume")
@@ -123,7 +123,7 @@ func (s *session) goals(goals map[string]rollout.Goal) string {
 }
 
 // planFor plans for the nodes that have a goal of their own.
-func (s *session) planFor(doc *planDocument, nodes []survey.Node, goals map[string]rollout.Goal) error {
+func (s *session) planFor(ctx context.Context, doc *planDocument, nodes []survey.Node, goals map[string]rollout.Goal) error {
 	members, err := s.members(nodes, func(n survey.Node) *rollout.Goal {
 		if g, ok := goals[n.Target.InstanceID]; ok {
 			return &g
@@ -133,6 +133,7 @@ func (s *session) planFor(doc *planDocument, nodes []survey.Node, goals map[stri
 	if err != nil {
 		return err
 	}
+	s.inspect(ctx, members)
 	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
 	return nil
 }

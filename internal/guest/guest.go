@@ -20,6 +20,8 @@ type guest struct {
 var (
 	//go:embed scripts/probe.sh
 	probeScript string
+	//go:embed scripts/inspect.sh
+	inspectScript string
 	//go:embed scripts/online.sh
 	onlineScript string
 	//go:embed scripts/restart.sh
@@ -39,6 +41,7 @@ var (
 // The bounds in the guest are longer than ours, which end first as long as the connection holds. A restart may have to wait
 // until systemd kills a kubelet that does not stop (DefaultTimeoutStopSec is 90 s).
 func probeCommand() command   { return command{"probe", probeScript, 60, 512 << 10} }
+func inspectCommand() command { return command{"inspect", inspectScript, 60, 512 << 10} }
 func etcdCommand() command    { return command{"etcd", etcdScript, 60, 64 << 10} }
 func onlineCommand() command  { return command{"online", onlineScript, 120, 256 << 10} }
 func restartCommand() command { return command{"restart", restartScript, 120, 4 << 10} }

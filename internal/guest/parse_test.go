@@ -16,7 +16,7 @@ import (
 
 // commands are all commands that are ever run in a guest.
 func commands() []command {
-	return []command{probeCommand(), onlineCommand(), restartCommand(), diagnoseCommand(rollout.RoleWorker), etcdCommand(), diagnoseCommand(rollout.RoleEtcd)}
+	return []command{probeCommand(), inspectCommand(), onlineCommand(), restartCommand(), diagnoseCommand(rollout.RoleWorker), etcdCommand(), diagnoseCommand(rollout.RoleEtcd)}
 }
 
 func TestScriptsAreFitForOneArgument(t *testing.T) {

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,10 +126,9 @@ func policyField(at func(*capacity.Guest) *string) field {
 		if value == "absent" {
 			return nil
 		}
-		encoded, ok := strings.CutPrefix(value, "base64:")
-		content, err := base64.StdEncoding.DecodeString(encoded)
-		if !ok || err != nil {
-			return errors.New("the file did not arrive whole")
+		content, err := base64Text(value)
+		if err != nil {
+			return err
 		}
 		policy, err := policyName(content)
 		*at(g) = policy

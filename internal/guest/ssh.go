@@ -58,7 +58,7 @@ type Config struct {
 
 // Timeouts are the deadlines of the commands, including a new connection if one is needed. Zero means the default.
 type Timeouts struct {
-	Probe, Online, Restart, Diagnose time.Duration
+	Probe, Inspect, Online, Restart, Diagnose time.Duration
 }
 
 // The defaults leave room for a guest under software emulation on a busy machine, where a log-in was measured to take up to 3 s.
@@ -67,6 +67,7 @@ const (
 	defaultDialTimeout     = 15 * time.Second
 	defaultKeepAlive       = 5 * time.Second
 	defaultProbeTimeout    = 25 * time.Second
+	defaultInspectTimeout  = 25 * time.Second
 	defaultOnlineTimeout   = 60 * time.Second
 	defaultRestartTimeout  = 40 * time.Second
 	defaultDiagnoseTimeout = 25 * time.Second
@@ -115,6 +116,7 @@ func (c *Config) setDefaults() {
 	fill(&c.DialTimeout, defaultDialTimeout)
 	fill(&c.KeepAlive, defaultKeepAlive)
 	fill(&c.Timeouts.Probe, defaultProbeTimeout)
+	fill(&c.Timeouts.Inspect, defaultInspectTimeout)
 	fill(&c.Timeouts.Online, defaultOnlineTimeout)
 	fill(&c.Timeouts.Restart, defaultRestartTimeout)
 	fill(&c.Timeouts.Diagnose, defaultDiagnoseTimeout)
@@ -122,6 +124,14 @@ func (c *Config) setDefaults() {
 
 // Guest returns the target's guest once there is a connection to it.
 func (s *SSH) Guest(ctx context.Context, target rollout.Target) (rollout.Guest, error) {
+	g, err := s.enter(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (s *SSH) enter(ctx context.Context, target rollout.Target) (*guest, error) {
 	link, err := s.link(target)
 	if err != nil {
 		return nil, err

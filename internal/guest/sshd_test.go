@@ -119,6 +119,7 @@ show)
 	[ ! -e "$STATE/show-fails" ] || { echo "Failed to connect to bus: Connection refused" >&2; exit 1; }
 	case $* in
 	*etcd.service*) cat "$STATE/etcd-unit" ;;
+	*k3s.service*) cat "$STATE/units" ;;
 	*--value*)
 		[ ! -e "$STATE/slow" ] || echo "1311.00 1.0" >"$STATE/../proc/uptime"
 		sed -n "s/^InvocationID=//p" "$STATE/unit" ;;

@@ -180,6 +180,23 @@ func ofVerification() []mutant {
 	}
 }
 
+// ofInspection are mutants of what is checked once, before the first change of a rollout.
+func ofInspection() []mutant {
+	m := func(name, promise, was, becomes string) mutant {
+		return mutant{name: name, promise: promise, file: "internal/rollout/inspect.go", was: was, becomes: becomes, by: suite{dir: "internal/rollout", run: "^TestInspectionChecks$"}}
+	}
+	return []mutant{
+		m("the last slot is as good as none", "a machine with a free slot can grow", "case i.DIMMsPlugged >= i.DIMMSlots:", "case i.DIMMsPlugged >= i.DIMMSlots-1:"),
+		m("a machine without slots", "a machine that was started without slots is refused before", "case i.DIMMSlots == 0:", "case i.DIMMSlots == 0 && i.DIMMsPlugged > 0:"),
+		m("a refused DIMM is nothing but a warning", "after a DIMM that the kernel refused it refuses every later one: refused before", "r.Warning = plugs(goal, seen) == 0", "r.Warning = true"),
+		m("an overwritten log tells of nothing", "what is not known is never taken for passed", "if r.Check.OK && !known {", "if r.Check.OK && !known && r.Warning {"),
+		m("page structs without room", "a growth whose page structs don't fit is refused before", "r.Warning = needed <= i.MemAvailable && ", "r.Warning = "),
+		m("any multiple of the boot memory", "memory that the kernel can't manage is refused before", " && plugged <= tooMuchPerBoot*booted", ""),
+		m("restart what is not kubelet's", "a kubelet inside another service is refused", "len(i.OtherKubelets) == 0, ", "len(i.OtherKubelets) >= 0, "),
+		m("pending configuration", "what a restart would apply is told before", "changed := k.ChangedSince(seen.Guest.KubeletStart())", "changed := k.ChangedSince(seen.Guest.Clock)"),
+	}
+}
+
 // ofRefusals are mutants of what speaks against a node before anything is done to it.
 func ofRefusals() []mutant {
 	m := func(name, promise, was, becomes string) mutant {
@@ -192,8 +209,10 @@ func ofRefusals() []mutant {
 		m("ignore what the promises rest on", "only checks that the promises don't rest on can be ignored", "slices.Contains(g.Ignore, name) && Ignorable(name)", "slices.Contains(g.Ignore, name)"),
 		m("claim while a peer is down", "a control-plane node is not claimed while another one is away", "all = append(all, peerRefusals(seen)...)\n", ""),
 		m("take on a static CPU manager", "kubelet with a static policy does not come back after a growth: refused",
-			"dynamic(g.CPUManagerPolicy), \"none\"", "dynamic(g.CPUManagerPolicy) || g.CPUManagerPolicy == \"static\", \"none\""),
-		m("take on a static memory manager", "the same for the memory manager", "dynamic(g.MemoryManagerPolicy), \"None\"", "dynamic(g.MemoryManagerPolicy) || g.MemoryManagerPolicy == \"Static\", \"None\""),
+			"dynamic(cpu) && dynamic(c.CPUManagerPolicy)", "dynamic(c.CPUManagerPolicy)"),
+		m("take on a static memory manager", "the same for the memory manager", "dynamic(memory) && dynamic(c.MemoryManagerPolicy)", "dynamic(c.MemoryManagerPolicy)"),
+		m("a static policy that waits in the configuration", "kubelet's restart would apply its configuration: refused before", "dynamic(cpu) && dynamic(c.CPUManagerPolicy)", "dynamic(cpu)"),
+		m("a warning refuses", "what a person should merely know is no reason to refuse", "return !c.Warning && !goal.Ignores(c.Name)", "return !goal.Ignores(c.Name)"),
 		m("grow by half a block", "the kernel refuses a DIMM that is no multiple of its blocks: refused before", "g.BlockSize > 0 && growth%g.BlockSize == 0", "g.BlockSize > 0"),
 		m("more CPUs than the guest can have", "a count that this boot can never reach is refused before", "g.CPUsPossible >= goal.CPUs,", "g.CPUsPossible >= goal.CPUs-1,"),
 		m("shrink a running instance", "CloudStack lets a running instance only grow: refused before", "goal.MemoryMiB < i.MemoryMiB || ", ""),
@@ -212,7 +231,7 @@ func ofPlans() []mutant {
 		m("control plane before workers", "workers come first: what goes wrong goes wrong on them", "\t\t\treturn 2\n", "\t\t\treturn 1\n", "^TestPlans$|^TestRolloutOfThreeNodes$"),
 		m("claimed node not first", "what was begun is finished before anything else is begun", "case m.Claim != nil:\n\t\t\treturn 0", "case m.Claim != nil && m.Claim.Run == \"\":\n\t\t\treturn 0", "^TestPlans$|^TestClaimedNodeComesFirst$"),
 		m("leave a claimed node out", "a rollout that leaves out a claimed node is refused", "\t\tcase m.Claim != nil:\n\t\t\tp.Nodes = append(p.Nodes, unfinished(m))\n", "", "^TestPlans$|^TestClaimedNodeComesFirst$"),
-		m("plan without refusals", "every reason not to start on a node is in the plan", "np.Refusals = Refusals(goal, m.Seen)", "_ = Refusals(goal, m.Seen)", "^TestPlan"),
+		m("plan without refusals", "every reason not to start on a node is in the plan", "np.Refusals, np.Warnings = Refusals(goal, m.Seen), Warnings(goal, m.Seen)", "np.Warnings = Warnings(goal, m.Seen)", "^TestPlan"),
 	}
 }
 

@@ -19,6 +19,7 @@ type Verdict string
 // The verdicts.
 const (
 	Pass    Verdict = "pass"
+	Warn    Verdict = "warn" // not as it should be, and no reason to refuse
 	Fail    Verdict = "fail"
 	Unknown Verdict = "unknown" // the account may not read what the check needs
 	Ignored Verdict = "ignored" // it failed, and the person decided to go on

@@ -19,7 +19,7 @@ func asEtcd(s *scene) {
 	s.seen.Target.Role, s.seen.Target.Name = RoleEtcd, "e1"
 	s.seen.Node = capacity.Node{}
 	for _, g := range []*capacity.Guest{&s.seen.Guest, beforeOf(s)} {
-		g.Kubelet, g.KubepodsCPUs, g.Etcd = capacity.Unit{ActiveState: "inactive", SubState: "dead"}, 0, etcdWell()
+		g.Kubelet, g.KubepodsCPUs, g.KubepodsMemory, g.Etcd = capacity.Unit{ActiveState: "inactive", SubState: "dead"}, 0, 0, etcdWell()
 	}
 	if s.claim != nil {
 		s.claim.Restart, s.claim.Cordoned, s.claim.ScaleDown = nil, false, false

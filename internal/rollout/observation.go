@@ -15,6 +15,8 @@ type Observation struct {
 	// Job is the resize job that the claim names or, without such a name, one found for this instance. Nil if there is none.
 	Job   *Job           `json:"job,omitempty"`
 	Guest capacity.Guest `json:"guest"`
+	// Inspection is what was looked at before the first change alone; nil in the engine.
+	Inspection *capacity.Inspection `json:"inspection,omitempty"`
 	// Node is zero for a dedicated etcd machine.
 	Node capacity.Node `json:"node"`
 	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.

@@ -38,6 +38,8 @@ type NodePlan struct {
 	// Resumes names the run whose claim is on the Node already, empty where there is none.
 	Resumes  string    `json:"resumes,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
+	// Warnings are what a person should know before the node is started on; none refuses it.
+	Warnings []Refusal `json:"warnings,omitempty"`
 }
 
 // PlannedMove is one move with the sentence that says it.
@@ -129,7 +131,7 @@ func planNode(goal Goal, m Member) NodePlan {
 		w.tenure = m.Claim.Tenure() // adopting a claim is bookkeeping, not a change of the cluster
 		w.claim = adopted(*m.Claim, w.tenure, m.Seen)
 	} else if lagging(goal, m.Seen) != "" {
-		np.Refusals = Refusals(goal, m.Seen)
+		np.Refusals, np.Warnings = Refusals(goal, m.Seen), Warnings(goal, m.Seen)
 	}
 	np.walk(&w)
 	return np

@@ -17,30 +17,61 @@ type Refusal struct {
 	Name string `json:"name"`
 }
 
+// NodeCheck is a check of a node before any change, and what it means if it is not met.
+type NodeCheck struct {
+	Refusal
+
+	// Warning: it is no reason to refuse; a person should know.
+	Warning bool `json:"warning,omitempty"`
+}
+
 // String prints the refusal for people.
 func (r Refusal) String() string { return r.Check.String() + ". " + r.Remedy }
 
 // Refusals lists every reason not to start on this node, the most fundamental first. It is asked only about a node that is
 // not yet where it shall be. What the goal ignores is no reason.
 func Refusals(goal Goal, seen Observation) []Refusal {
-	return slices.DeleteFunc(failing(NodeChecks(goal, seen)), func(r Refusal) bool { return goal.Ignores(r.Name) })
+	return unmet(NodeChecks(goal, seen), func(c NodeCheck) bool { return !c.Warning && !goal.Ignores(c.Name) })
+}
+
+// Warnings lists what a person should know about this node before it is started on.
+func Warnings(goal Goal, seen Observation) []Refusal {
+	return unmet(NodeChecks(goal, seen), func(c NodeCheck) bool { return c.Warning })
+}
+
+func unmet(all []NodeCheck, counts func(NodeCheck) bool) (out []Refusal) {
+	for _, c := range all {
+		if !c.Check.OK && counts(c) {
+			out = append(out, c.Refusal)
+		}
+	}
+	return out
 }
 
 // Ignores tells whether the person decided to go on against a check, and may.
 func (g Goal) Ignores(name string) bool { return slices.Contains(g.Ignore, name) && Ignorable(name) }
 
 // NodeChecks lists every check that applies to this node, met or not.
-func NodeChecks(goal Goal, seen Observation) []Refusal {
+func NodeChecks(goal Goal, seen Observation) []NodeCheck {
 	all := append(identityRefusals(seen), healthRefusals(seen)...)
 	all = append(all, peerRefusals(seen)...)
 	if !seen.Instance.AtOffering(goal.Offering) {
 		all = append(all, offeringRefusals(goal.Offering, seen.Instance)...)
 	}
 	all = append(all, hardwareRefusals(goal.Offering, seen)...)
-	if seen.Target.Role.HasNode() && changesSize(goal, seen) {
-		all = append(all, managerRefusals(seen.Guest)...)
+	restarts := seen.Target.Role.HasNode() && changesSize(goal, seen)
+	if restarts {
+		all = append(all, managerRefusals(seen)...)
 	}
-	return all
+	out := make([]NodeCheck, 0, len(all))
+	for _, r := range all {
+		out = append(out, NodeCheck{Refusal: r})
+	}
+	out = append(out, offlineCheck(goal, seen))
+	if restarts {
+		out = append(out, cgroupCheck(goal, seen))
+	}
+	return append(out, inspectionChecks(goal, seen)...)
 }
 
 // Ignorable tells whether a person may decide to go on against a check. That SSH, Node and instance are one machine, that the node and what stands
@@ -48,7 +79,8 @@ func NodeChecks(goal Goal, seen Observation) []Refusal {
 func Ignorable(name string) bool {
 	switch name {
 	case "allocatable", "offering-kind", "offering-size", "offering-dynamic-scaling", "instance-dynamic-scaling",
-		"plugged-hardware", "memtotal", "memory-alignment", "possible-cpus", "cpu-manager", "memory-manager":
+		"plugged-hardware", "memtotal", "memory-alignment", "possible-cpus", "cpu-manager", "memory-manager",
+		"dimm-slots", "refused-memory", "boot-memory":
 		return true
 	}
 	return false
@@ -182,13 +214,50 @@ func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
 	}
 }
 
-// managerRefusals: with a static policy kubelet compares its checkpoint with the machine and does not come back after a growth.
-func managerRefusals(g capacity.Guest) []Refusal {
+// managerRefusals: with a static policy kubelet compares its checkpoint with the machine and does not come back after a growth. The state files show
+// what the present kubelet has, its configuration what a restarted one would have: either is enough.
+func managerRefusals(seen Observation) []Refusal {
 	const remedy = "With it kubelet refuses to start after the machine has grown, until the node is drained and its state file removed: resize this node by drain and restart instead"
-	return []Refusal{
-		{preflight("CPU manager policy of kubelet", dynamic(g.CPUManagerPolicy), "none", orNoFile(g.CPUManagerPolicy)), remedy, "cpu-manager"},
-		{preflight("memory manager policy of kubelet", dynamic(g.MemoryManagerPolicy), "None", orNoFile(g.MemoryManagerPolicy)), remedy, "memory-manager"},
+	var c capacity.KubeletConfig
+	if seen.Inspection != nil {
+		c = seen.Inspection.Kubelet
 	}
+	cpu, memory := seen.Guest.CPUManagerPolicy, seen.Guest.MemoryManagerPolicy
+	return []Refusal{
+		{preflight("CPU manager policy of kubelet", dynamic(cpu) && dynamic(c.CPUManagerPolicy), "none", policies(cpu, c.CPUManagerPolicy, c.Path)), remedy, "cpu-manager"},
+		{preflight("memory manager policy of kubelet", dynamic(memory) && dynamic(c.MemoryManagerPolicy), "None", policies(memory, c.MemoryManagerPolicy, c.Path)), remedy, "memory-manager"},
+	}
+}
+
+// policies prints the policy of the state file, and that of the configuration where it is another one.
+func policies(state, configured, path string) string {
+	if dynamic(configured) {
+		return orNoFile(state)
+	}
+	return fmt.Sprintf("%s; %s configured (%s, or an argument of kubelet)", orNoFile(state), configured, path)
+}
+
+// offlineCheck: what is offline before is brought up with what is plugged. Somebody may have taken it offline on purpose. Where the instance is at
+// its goal, bringing up is all that is left to do, and the plan says so.
+func offlineCheck(goal Goal, seen Observation) NodeCheck {
+	g := seen.Guest
+	cpus, observed := max(0, g.CPUsPresent-g.CPUsOnline), "none"
+	if cpus > 0 || g.BlocksOffline > 0 {
+		observed = fmt.Sprintf("%d CPUs and %d memory blocks", cpus, g.BlocksOffline)
+	}
+	return warning("offline-hardware", preflight("hardware of the guest that is offline", observed == "none" || seen.Instance.AtOffering(goal.Offering), "none", observed),
+		"It would be brought up with the rest. If somebody took it offline on purpose, find out why first; if it could not be brought up before, a reboot of the guest is the known cure")
+}
+
+// cgroupCheck: on cgroup v1 kubelet widens the cpuset of all pods together, and not those below it.
+func cgroupCheck(goal Goal, seen Observation) NodeCheck {
+	version := seen.Guest.CgroupVersion
+	return warning("cgroup-version", preflight("cgroups of the guest", version != 1 || seen.Node.CPUs() >= int64(goal.Offering.CPUs)*1000, "version 2 where CPUs are added", fmt.Sprintf("version %d", version)),
+		"Pods may keep to the CPUs that they have, and new ones too, until the node is drained and rebooted: kubelet does not widen their cpusets")
+}
+
+func warning(name string, c capacity.Check, remedy string) NodeCheck {
+	return NodeCheck{Refusal{c, remedy, name}, true}
 }
 
 func dynamic(policy string) bool {
