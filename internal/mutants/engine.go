@@ -185,7 +185,10 @@ func ofInspection() []mutant {
 	m := func(name, promise, was, becomes string) mutant {
 		return mutant{name: name, promise: promise, file: "internal/rollout/inspect.go", was: was, becomes: becomes, by: suite{dir: "internal/rollout", run: "^TestInspectionChecks$"}}
 	}
+	waits := m("a static policy that waits in the configuration", "kubelet's restart would apply its configuration: refused before", "dynamic(cpu) && dynamic(c.CPUManagerPolicy)", "dynamic(cpu)")
+	waits.file = refuseFile
 	return []mutant{
+		waits,
 		m("the last slot is as good as none", "a machine with a free slot can grow", "case i.DIMMsPlugged >= i.DIMMSlots:", "case i.DIMMsPlugged >= i.DIMMSlots-1:"),
 		m("a machine without slots", "a machine that was started without slots is refused before", "case i.DIMMSlots == 0:", "case i.DIMMSlots == 0 && i.DIMMsPlugged > 0:"),
 		m("a refused DIMM is nothing but a warning", "after a DIMM that the kernel refused it refuses every later one: refused before", "r.Warning = plugs(goal, seen) == 0", "r.Warning = true"),
@@ -211,7 +214,6 @@ func ofRefusals() []mutant {
 		m("take on a static CPU manager", "kubelet with a static policy does not come back after a growth: refused",
 			"dynamic(cpu) && dynamic(c.CPUManagerPolicy)", "dynamic(c.CPUManagerPolicy)"),
 		m("take on a static memory manager", "the same for the memory manager", "dynamic(memory) && dynamic(c.MemoryManagerPolicy)", "dynamic(c.MemoryManagerPolicy)"),
-		m("a static policy that waits in the configuration", "kubelet's restart would apply its configuration: refused before", "dynamic(cpu) && dynamic(c.CPUManagerPolicy)", "dynamic(cpu)"),
 		m("a warning refuses", "what a person should merely know is no reason to refuse", "return !c.Warning && !goal.Ignores(c.Name)", "return !goal.Ignores(c.Name)"),
 		m("grow by half a block", "the kernel refuses a DIMM that is no multiple of its blocks: refused before", "g.BlockSize > 0 && growth%g.BlockSize == 0", "g.BlockSize > 0"),
 		m("more CPUs than the guest can have", "a count that this boot can never reach is refused before", "g.CPUsPossible >= goal.CPUs,", "g.CPUsPossible >= goal.CPUs-1,"),
