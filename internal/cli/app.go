@@ -144,6 +144,11 @@ func (a *app) printError(err error) {
 		if fault, is := errors.AsType[*rollout.Fault](e); is {
 			printFault(a.Err, fault)
 		}
+		if stale, is := errors.AsType[*staleError](e); is {
+			for _, change := range stale.changes {
+				fmt.Fprintf(a.Err, "  | %s\n", oneLine(change))
+			}
+		}
 	}
 }
 

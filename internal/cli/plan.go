@@ -26,6 +26,13 @@ type goalFlags struct {
 	settle                time.Duration
 }
 
+// goalFlag tells whether a flag is one of these.
+func goalFlag(name string) bool {
+	var c cobra.Command
+	new(goalFlags).add(&c)
+	return c.Flags().Lookup(name) != nil
+}
+
 func (g *goalFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&g.offering, "offering", "", "compute `offering` for workers and control-plane nodes, where --worker or --control does not say otherwise")
 	c.Flags().StringSliceVar(&g.nodes, "node", nil, "only this `node`, by name or instance id; may be repeated; the only way to a node that was added by hand")
@@ -45,6 +52,9 @@ type planDocument struct {
 	Preflight []preflight.Check `json:"preflight"`
 	// Record is what is changed of a cluster of which nothing runs: its machines and its record, in CloudStack alone.
 	Record []recordChange `json:"record,omitempty"`
+	// Request is what the plan was asked for, and Readings what it rests on: `scale --plan` asks for the same, and refuses if that has changed.
+	Request  planRequest `json:"request"`
+	Readings []reading   `json:"readings"`
 
 	seen    map[string]rollout.Observation // what was planned on, by instance id
 	byNode  bool                           // nodes were named, so that others of their roles are left out
@@ -90,8 +100,16 @@ func (a *app) showPlan(ctx context.Context, cluster string, goals goalFlags, sho
 	return doc.refusal()
 }
 
-// plan surveys the cluster, checks it, and plans.
+// plan surveys the cluster, checks it, plans, and keeps what the plan rests on.
 func (a *app) plan(ctx context.Context, s *session, flags goalFlags) (planDocument, error) {
+	doc, err := a.newPlan(ctx, s, flags)
+	if err == nil {
+		doc.remember(s, flags)
+	}
+	return doc, err
+}
+
+func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDocument, error) {
 	if err := checkIgnored(flags.ignore); err != nil {
 		return planDocument{}, err
 	}

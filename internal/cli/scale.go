@@ -16,10 +16,7 @@ import (
 )
 
 func (a *app) scaleCommand() *cobra.Command {
-	var goals goalFlags
-	var run runFlags
-	var wait time.Duration
-	var start bool
+	var f scaleFlags
 	c := &cobra.Command{
 		Use:   "scale CLUSTER [--worker|--control|--etcd OFFERING]",
 		Short: "Take the nodes to a bigger offering, one at a time",
@@ -34,21 +31,63 @@ The first interrupt stops at the next safe point, a second one at once; both
 can be resumed.
 
 Of a Stopped or Created cluster nothing runs: the offerings are changed in
-CloudStack, in its record too, and nothing is cordoned or restarted.`,
-		Args: cobra.ExactArgs(1),
+CloudStack, in its record too, and nothing is cordoned or restarted.
+
+With --plan exactly a plan is carried out that trueup plan -o json has printed
+before. Everything is read anew; if what the plan rests on holds no longer,
+nothing is changed and the difference is shown.`,
+		Example: `  trueup scale prod --worker large
+  trueup plan prod --worker large -o json > plan.json
+  trueup scale --plan plan.json`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.scale(c.Context(), args[0], goals, run, wait, start)
+			if f.plan != "" {
+				return a.scaleSaved(c, args, f)
+			}
+			if len(args) == 0 {
+				return usageErrorf("no cluster is named; see `%s --help`", c.CommandPath())
+			}
+			return a.scale(c.Context(), args[0], f, nil)
 		},
 	}
-	goals.add(c)
-	run.add(c)
-	c.Flags().BoolVar(&start, "start", false, "start a Stopped cluster after the change, and verify every node")
-	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for CloudStack to finish what it does with the cluster (Scaling, Alert, ...)")
+	f.goals.add(c)
+	f.run.add(c)
+	c.Flags().StringVar(&f.plan, "plan", "", "carry out the plan in this `file`, which trueup plan -o json has printed; - is standard input")
+	c.Flags().BoolVar(&f.start, "start", false, "start a Stopped cluster after the change, and verify every node")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for CloudStack to finish what it does with the cluster (Scaling, Alert, ...)")
 	return c
 }
 
-func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run runFlags, wait time.Duration, start bool) error {
-	if err := run.check(); err != nil {
+// scaleFlags are what scale takes.
+type scaleFlags struct {
+	goals goalFlags
+	run   runFlags
+	plan  string // file of a saved plan
+	wait  time.Duration
+	start bool
+}
+
+// scaleSaved carries out a saved plan.
+func (a *app) scaleSaved(c *cobra.Command, args []string, f scaleFlags) (err error) {
+	if f.plan == "-" && !f.run.yes {
+		return usageErrorf("--plan - reads the plan where an answer would be read: add --yes, or name a file")
+	}
+	saved, err := a.readPlan(f.plan)
+	if err != nil {
+		return err
+	}
+	if err := saved.check(c, args); err != nil {
+		return err
+	}
+	if f.goals, err = saved.flags(); err != nil {
+		return err
+	}
+	return a.scale(c.Context(), saved.ClusterID, f, &saved)
+}
+
+// scale plans and carries the plan out; if one was saved, only if the new one rests on the same.
+func (a *app) scale(ctx context.Context, cluster string, f scaleFlags, saved *savedPlan) error {
+	if err := f.run.check(); err != nil {
 		return err
 	}
 	s, err := a.open(ctx, cluster)
@@ -56,17 +95,22 @@ func (a *app) scale(ctx context.Context, cluster string, goals goalFlags, run ru
 		return err
 	}
 	defer s.close()
-	if err := a.awaitSettled(ctx, s, wait); err != nil {
+	if err := a.awaitSettled(ctx, s, f.wait); err != nil {
 		return err
 	}
-	doc, err := a.plan(ctx, s, goals)
+	doc, err := a.plan(ctx, s, f.goals)
 	if err != nil {
 		return err
 	}
-	if preflight.NothingRuns(s.cluster.State) {
-		return a.changeOffline(ctx, s, doc, run, start)
+	if saved != nil {
+		if err := saved.expectSame(doc); err != nil {
+			return err
+		}
 	}
-	return a.carryOut(ctx, s, doc, run, "scale")
+	if preflight.NothingRuns(s.cluster.State) {
+		return a.changeOffline(ctx, s, doc, f.run, f.start)
+	}
+	return a.carryOut(ctx, s, doc, f.run, "scale")
 }
 
 // carryOut shows the plan, asks, and walks it.
