@@ -3,8 +3,8 @@
 set -euo pipefail
 
 # What each is for: guests (qemu-*), their image (mmdebstrap, e2fsprogs, busybox-static, cpio), the tests of the SSH port
-# (openssh-*) and of the scripts (shellcheck).
-packages=(qemu-system-x86 qemu-utils mmdebstrap e2fsprogs busybox-static cpio openssh-client openssh-server openssl shellcheck)
+# (openssh-*, sudo) and of the scripts (shellcheck).
+packages=(qemu-system-x86 qemu-utils mmdebstrap e2fsprogs busybox-static cpio openssh-client openssh-server openssl shellcheck sudo)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -115,16 +115,16 @@ its CPU and memory.`,
 	a.profiles.addFlags(root.PersistentFlags())
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.profiles.start() }
 	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.resumeCommand(),
-		a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand())
-	for _, c := range root.Commands() {
-		wrapArgs(c)
-	}
+		a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand(), a.rightsCommand())
 	wrapArgs(root)
 	return root
 }
 
-// wrapArgs makes wrong positional arguments a usage error.
+// wrapArgs makes wrong positional arguments a usage error, in the command and those below it.
 func wrapArgs(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		wrapArgs(below)
+	}
 	check := c.Args
 	if check == nil {
 		return

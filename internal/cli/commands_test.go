@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 )
 
 const docs = "../../docs"
@@ -30,8 +29,15 @@ func helpOf(t *testing.T, args ...string) string {
 	return p.out.String()
 }
 
-func commands() []*cobra.Command {
-	return newApp(Streams{Version: "1.2.3"}).root().Commands()
+// commands are the commands, each followed by those below it, as they are called.
+func commands() (out [][]string) {
+	for _, c := range newApp(Streams{Version: "1.2.3"}).root().Commands() {
+		out = append(out, []string{c.Name()})
+		for _, below := range c.Commands() {
+			out = append(out, []string{c.Name(), below.Name()})
+		}
+	}
+	return out
 }
 
 func TestHelpFitsEightyColumns(t *testing.T) {
@@ -47,7 +53,7 @@ func TestHelpFitsEightyColumns(t *testing.T) {
 func helps(t *testing.T) (texts []string) {
 	t.Helper()
 	for _, c := range commands() {
-		texts = append(texts, helpOf(t, c.Name()))
+		texts = append(texts, helpOf(t, c...))
 	}
 	return texts
 }
@@ -58,7 +64,7 @@ func TestCommandReference(t *testing.T) {
 	b.WriteString("# Commands\n\nWritten by `go test ./internal/cli -update` from the program itself; a test holds it equal.\nThe exit codes are in [exit-codes.md](exit-codes.md).\n")
 	fmt.Fprintf(&b, "\n## trueup\n\n```\n%s```\n", general(helpOf(t)))
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "\n## trueup %s\n\n```\n%s```\n", c.Name(), withoutGlobal(helpOf(t, c.Name())))
+		fmt.Fprintf(&b, "\n## trueup %s\n\n```\n%s```\n", strings.Join(c, " "), withoutGlobal(helpOf(t, c...)))
 	}
 	b.WriteString("\n`trueup completion bash|zsh|fish|powershell` prints a completion script for that shell.\n")
 	goldenFile(t, filepath.Join(docs, "commands.md"), b.String())

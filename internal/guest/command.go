@@ -2,8 +2,11 @@ package guest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +27,17 @@ type command struct {
 	limit int // bytes of output; more is an error
 }
 
-// beginMark and endMark enclose what a script has to say.
+// commands are all commands that are ever run in a guest. They are what sudo must allow there; a test holds the list complete.
+func commands() []command {
+	return []command{
+		probeCommand(), inspectCommand(), onlineCommand(), restartCommand(), etcdCommand(),
+		diagnoseCommand(rollout.RoleWorker), diagnoseCommand(rollout.RoleEtcd),
+	}
+}
+
+// beginMark and endMark enclose what a script has to say. shellMark comes before both: the user has a shell, and sudo is what is tried next.
 const (
+	shellMark = "trueup-shell"
 	beginMark = "trueup-begin "
 	endMark   = "trueup-end"
 )
@@ -33,17 +45,48 @@ const (
 // stderrLimit is how much of a script's complaints is kept, in bytes.
 const stderrLimit = 4 << 10
 
+// Exit statuses before a script has begun.
+const (
+	exitRefused = 1  // sudo's own, "if there is a configuration or permission problem" (sudo(8)); nothing else of ours ends so
+	exitGarbled = 65 // the loader's: what came over standard input is not the script
+)
+
+// prologue comes before each script: what it finds depends on nobody's environment. The folders are those of root on Debian, with sudo's
+// secure_path; CKS' own are named where they are needed.
+const prologue = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport PATH\n"
+
+// text is what the guest evaluates.
+func (c command) text() string {
+	return strings.TrimSuffix(prologue+withoutComments(c.script), "\n")
+}
+
+// loader is a shell command that reads the script from standard input and evaluates it if, and only if, it is the one whose SHA-256 stands here. So the
+// command line is short and constant, and sudo can be told to allow exactly this one.
+//
+// It contains no space: sudo joins the arguments with spaces before it compares them, so that one argument with spaces
+// would also match as several, of which a shell obeys only the first. $IFS stands for them. The exit keeps an argument that was joined to the
+// end from becoming one of eval. It contains nothing that sudoers takes for a wildcard.
+func (c command) loader() string {
+	return fmt.Sprintf(`s=$(/usr/bin/head$IFS-c%d);set$IFS--$IFS$(printf$IFS%%s$IFS"$s"|/usr/bin/sha256sum);test$IFS"$1"$IFS=$IFS"%x"||exit$IFS"%d";eval$IFS"$s";exit`,
+		len(c.text()), sha256.Sum256([]byte(c.text())), exitGarbled)
+}
+
+// arguments are the program that sudo is to run, and its arguments. The last one is only for people who read logs.
+func (c command) arguments() []string {
+	return []string{"/usr/bin/timeout", "-s", "KILL", strconv.Itoa(c.bound), "/bin/sh", "-c", c.loader(), "trueup-" + c.name}
+}
+
 // remote is the command line that runs the script as root in the guest. It depends on nothing but constants and on whether
-// the user is root. The script stands between single quotes, which is safe because no script contains one (there is a test).
+// the user is root. The arguments stand between single quotes, which is safe because none contains one (there is a test).
 func (c command) remote(user string) string {
 	sudo := "sudo -n "
 	if user == "root" {
 		sudo = ""
 	}
-	return fmt.Sprintf("exec %stimeout -s KILL %d /bin/sh -c '%s'", sudo, c.bound, withoutComments(c.script))
+	return "echo " + shellMark + "; exec " + sudo + "'" + strings.Join(c.arguments(), "' '") + "'"
 }
 
-// withoutComments drops comment lines: sudo writes the whole command into the guest's log.
+// withoutComments drops comment lines: what is sent shall be short.
 func withoutComments(script string) string {
 	var b strings.Builder
 	for line := range strings.Lines(script) {
@@ -86,21 +129,19 @@ func (g *guest) run(ctx context.Context, c command, timeout time.Duration, input
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
+	stdin, err := session.StdinPipe()
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("%w: %v: %s: %w", rollout.ErrUnreachable, at, c.name, err)
+	}
 	out := &output{limit: c.limit, begin: beginMark + c.name, overflow: func() { cancel(errTooMuch) }}
 	complaints := &output{limit: stderrLimit}
 	session.Stdout, session.Stderr = out, complaints
-	if input != "" {
-		stdin, err := session.StdinPipe()
-		if err != nil {
-			release()
-			return nil, fmt.Errorf("%w: %v: %s: %w", rollout.ErrUnreachable, at, c.name, err)
-		}
-		out.onBegin = func() {
-			_, _ = stdin.Write([]byte(input)) // a failure shows in the answer: the script judges what it got
-			_ = stdin.Close()
-		}
+	out.onBegin = func() {
+		_, _ = io.WriteString(stdin, input) // a failure shows in the answer: the script judges what it got
+		_ = stdin.Close()
 	}
-	err = perform(ctx, session, c.remote(at.endpoint.User), release)
+	err = perform(ctx, session, func() error { return c.start(session, stdin, at.endpoint.User) }, release)
 	if err := (outcome{c, at, out, complaints}).judge(ctx, err); err != nil {
 		return nil, err
 	}
@@ -110,15 +151,24 @@ func (g *guest) run(ctx context.Context, c command, timeout time.Duration, input
 	return answer, nil
 }
 
-// perform runs the command line in the session until it ends or ctx does. The session's slot is released when it is really gone,
+// start starts the command in the session and hands it its script.
+func (c command) start(session *ssh.Session, stdin io.Writer, user string) error {
+	if err := session.Start(c.remote(user)); err != nil {
+		return errNotStarted // not err: it may quote the whole command line
+	}
+	_, _ = io.WriteString(stdin, c.text()) // a failure shows in the guest: the loader judges what it got
+	return nil
+}
+
+// perform starts a command in the session and waits until it ends or ctx does. The session's slot is released when it is really gone,
 // which may be later than this returns.
-func perform(ctx context.Context, session *ssh.Session, line string, release func()) error {
+func perform(ctx context.Context, session *ssh.Session, start func() error, release func()) error {
 	done := make(chan error, 1)
 	go func() {
 		defer release()
 		defer func() { _ = session.Close() }()
-		if err := session.Start(line); err != nil {
-			done <- errNotStarted // not err: it may quote the whole script
+		if err := start(); err != nil {
+			done <- err
 			return
 		}
 		done <- session.Wait()
@@ -158,15 +208,31 @@ func (o outcome) judge(ctx context.Context, err error) error {
 	case !errors.As(err, &exit):
 		return fmt.Errorf("%w: %v: %s: no answer: %w", rollout.ErrUnreachable, o.place, o.command.name, err)
 	case !o.out.begun():
-		return fmt.Errorf("%w: %v: could not run %s as root (exit status %d): %s; the user needs a shell and sudo without a password",
-			rollout.ErrDenied, o.place, o.command.name, exit.ExitStatus(), o.said())
+		return o.notBegun(exit.ExitStatus())
 	}
 	return &CommandError{Place: o.place.String(), Command: o.command.name, Exit: exit.ExitStatus(), Signal: exit.Signal(), Said: o.said()}
 }
 
+// notBegun says why a session ended with the exit status before the script had begun.
+func (o outcome) notBegun(exit int) error {
+	user := o.place.endpoint.User
+	switch {
+	case exit == exitGarbled:
+		return fmt.Errorf("%w: %v: the %s script did not arrive whole; nothing was done: %s", rollout.ErrUnreachable, o.place, o.command.name, o.said())
+	case !o.out.has(shellMark):
+		return fmt.Errorf("%w: %v: could not run %s (exit status %d): %s; user %s needs a shell there", rollout.ErrDenied, o.place, o.command.name, exit, o.said(), user)
+	case exit == exitRefused && user != "root":
+		return fmt.Errorf("%w: %v: sudo there does not let %s run the %s command of this version of trueup: %s; "+
+			"put what `trueup rights sudoers --user %s` prints into /etc/sudoers.d/trueup there, anew after each upgrade of trueup",
+			rollout.ErrDenied, o.place, user, o.command.name, o.said(), user)
+	}
+	return fmt.Errorf("%w: %v: could not run %s as root (exit status %d): %s; the machine needs timeout, head and sha256sum in /usr/bin, and sudo unless the user is root",
+		rollout.ErrDenied, o.place, o.command.name, exit, o.said())
+}
+
 // said is what the guest printed, errors first, as one line.
 func (o outcome) said() string {
-	for _, text := range []string{o.errors.String(), o.out.String()} {
+	for _, text := range []string{o.errors.String(), strings.ReplaceAll(o.out.String(), shellMark+"\n", "")} {
 		if line := oneLine(text); line != "" {
 			return line
 		}

@@ -43,8 +43,19 @@ func (o *output) take(p []byte) bool {
 	if o.started || o.begin == "" {
 		return false
 	}
-	o.started = bytes.Contains(append([]byte("\n"), o.data.Bytes()...), []byte("\n"+o.begin+"\n"))
+	o.started = hasLine(o.data.Bytes(), o.begin)
 	return o.started
+}
+
+// has reports whether the line was printed so far.
+func (o *output) has(line string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return hasLine(o.data.Bytes(), line)
+}
+
+func hasLine(text []byte, line string) bool {
+	return bytes.Contains(append([]byte("\n"), text...), []byte("\n"+line+"\n"))
 }
 
 // begun reports whether the script has said that it runs.

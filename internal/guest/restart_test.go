@@ -169,7 +169,8 @@ func TestRestartScriptGuards(t *testing.T) {
 				_ = stdin.Close()
 			}
 			session.Stdout = out
-			must(t, session.Run(restartCommand().remote("root")))
+			must(t, restartCommand().start(session, stdin, "root"))
+			must(t, session.Wait())
 			lines, err := out.answer()
 			must(t, err)
 			if diff := cmp.Diff([]string{test.want}, lines); diff != "" {

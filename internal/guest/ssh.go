@@ -21,7 +21,7 @@ import (
 // Endpoint is where a guest's SSH server answers, and whom to log in as.
 type Endpoint struct {
 	Address string // host:port
-	User    string // any user but root needs sudo without a password
+	User    string // any user but root needs sudo for what Sudoers lists, without a password
 }
 
 // Resolver finds a guest's endpoint. It is asked before each new connection: port forwarding rules may be rebuilt meanwhile.

@@ -26,7 +26,8 @@ import (
 const vmID = "6f0c1d5e-8a43-4a6b-9d27-3c1e5b7a9f10"
 
 // machine is a guest for tests: OpenSSH's own server, one process per connection, in a mount namespace in which /sys, /etc, /var,
-// /run and a few files of /proc are the test's. The scripts run in it unchanged. It needs root and /usr/sbin/sshd.
+// /run, /usr/local/bin and a few files of /proc are the test's. The scripts run in it unchanged, for all users but root through the machine's own sudo.
+// It needs root, sudo and /usr/sbin/sshd.
 type machine struct {
 	t        *testing.T
 	tree     string // what the guest sees as /sys, /etc, …
@@ -71,12 +72,13 @@ func (m *machine) layOut() {
 		"proc/timer_list":                                    "Timer List Version: v0.10\nHRTIMER_MAX_CLOCK_BASES: 8\nnow at 1234567890123 nsecs\n\ncpu: 0",
 		"proc/sys/kernel/random/boot_id":                     "0b6e1c2d-3f4a-4b5c-8d7e-9f0a1b2c3d4e",
 		"etc/machine-id":                                     "0123456789abcdef0123456789abcdef",
-		"etc/passwd":                                         "root:*:0:0::/root:/bin/sh\nsshd:*:990:65534::/run/sshd:/bin/false\ncloud:*:12345:12345::/:/bin/bash\nlocked:*:12346:12346::/:/usr/sbin/nologin",
-		"etc/group":                                          "root:x:0:\nnogroup:x:65534:\ncloud:x:12345:",
-		"var/lib/kubelet/cpu_manager_state":                  `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`,
-		"var/lib/kubelet/memory_manager_state":               `{"policyName":"None","machineState":{},"checksum":4236770233}`,
-		"run/sshd/empty":                                     "",
-		"state/unit":                                         "ActiveState=active\nSubState=running\nInvocationID=" + firstInvocation + "\nMainPID=812\nExecMainStartTimestampMonotonic=34567890\nNRestarts=0",
+		"etc/passwd": "root:*:0:0::/root:/bin/sh\nsshd:*:990:65534::/run/sshd:/bin/false\n" +
+			"cloud:*:12345:12345::/:/bin/bash\nother:*:12347:12345::/:/bin/bash\nlocked:*:12346:12346::/:/usr/sbin/nologin\nnoisy:*:12348:12345::/:/usr/local/bin/noisy",
+		"etc/group":                            "root:x:0:\nnogroup:x:65534:\ncloud:x:12345:",
+		"var/lib/kubelet/cpu_manager_state":    `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`,
+		"var/lib/kubelet/memory_manager_state": `{"policyName":"None","machineState":{},"checksum":4236770233}`,
+		"run/sshd/empty":                       "",
+		"state/unit":                           "ActiveState=active\nSubState=running\nInvocationID=" + firstInvocation + "\nMainPID=812\nExecMainStartTimestampMonotonic=34567890\nNRestarts=0",
 	} {
 		m.write(path, content)
 	}
@@ -87,7 +89,29 @@ func (m *machine) layOut() {
 	must(m.t, os.Chmod(filepath.Join(m.tree, "run/sshd"), 0o755))
 	must(m.t, os.Chmod(filepath.Join(m.tree, "state"), 0o777))
 	m.layOutKeys()
+	m.layOutSudo()
 	m.fakeCommands()
+}
+
+// layOutSudo gives the guest the sudoers file of Debian and, for user cloud, the one that is made from the commands. What sudo logs is kept in state/sudo.
+func (m *machine) layOutSudo() {
+	host, err := os.Hostname()
+	must(m.t, err)
+	m.write("etc/hosts", "127.0.0.1 localhost "+host)
+	m.write("etc/pam.d/sudo", "auth required pam_deny.so\naccount required pam_permit.so\nsession required pam_permit.so")
+	m.write("etc/sudoers", "Defaults env_reset\nDefaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\nDefaults use_pty\n"+
+		"Defaults logfile="+filepath.Join(m.tree, "state/sudo")+", loglinelen=0, !syslog\n@includedir /etc/sudoers.d")
+	must(m.t, os.Chmod(filepath.Join(m.tree, "etc/sudoers"), 0o440))
+	file, err := Sudoers("cloud", "1.2.3")
+	must(m.t, err)
+	m.allow(file)
+}
+
+// allow replaces the sudoers file that was made for trueup.
+func (m *machine) allow(sudoers string) {
+	m.t.Helper()
+	m.write("etc/sudoers.d/trueup", sudoers)
+	must(m.t, os.Chmod(filepath.Join(m.tree, "etc/sudoers.d/trueup"), 0o440))
 }
 
 func (m *machine) layOutKeys() {
@@ -100,7 +124,7 @@ func (m *machine) layOutKeys() {
 		"HostKey " + filepath.Join(m.tree, "ssh/host"),
 		"AuthorizedKeysFile " + filepath.Join(m.tree, "ssh/authorized"),
 		"AuthenticationMethods publickey", "StrictModes no", "UsePAM no", "PermitRootLogin yes", "PidFile none",
-		"SetEnv PATH=" + filepath.Join(m.tree, "bin") + ":/usr/bin:/bin STATE=" + filepath.Join(m.tree, "state"),
+		"SetEnv PATH=/usr/bin:/bin",
 	}, "\n"))
 	m.userKey = filepath.Join(m.t.TempDir(), "id")
 	must(m.t, os.WriteFile(m.userKey, userPEM, 0o600))
@@ -112,7 +136,7 @@ const (
 	secondInvocation = "22222222222222222222222222222222"
 )
 
-// fakeCommands puts stand-ins for what needs a running systemd, or root, into the guest's PATH.
+// fakeCommands puts stand-ins for what needs a running systemd into /usr/local/bin of the guest.
 func (m *machine) fakeCommands() {
 	m.program("systemctl", `case $1 in
 show)
@@ -134,17 +158,13 @@ restart)
 	sed -i "s/^InvocationID=.*/InvocationID=`+secondInvocation+`/" "$STATE/unit"
 	echo "$*" >>"$STATE/restarted" ;;
 esac`)
-	m.program("sudo", `[ "$1" = -n ] || exit 90
-[ ! -e "$STATE/sudo-refuses" ] || { echo "sudo: a password is required" >&2; exit 1; }
-shift
-echo "$*" >>"$STATE/sudo"
-exec "$@"`)
+	m.program("noisy", `echo Welcome; echo product_uuid=nonsense; exec /bin/sh "$@"`)
 	m.program("journalctl", `cat "$STATE/journal"`)
 	m.program("dmesg", `cat "$STATE/dmesg"`)
 }
 
 func (m *machine) program(name, script string) {
-	m.write("bin/"+name, "#!/bin/sh\n"+script)
+	m.write("bin/"+name, "#!/bin/sh\nSTATE="+filepath.Join(m.tree, "state")+"\n"+script)
 	must(m.t, os.Chmod(filepath.Join(m.tree, "bin", name), 0o755))
 }
 

@@ -14,4 +14,5 @@ done
 for dir in sys etc var run; do
 	mount --rbind "$1/$dir" "/$dir"
 done
+mount --bind "$1/bin" /usr/local/bin
 exec /usr/sbin/sshd -i -e -f "$2"
