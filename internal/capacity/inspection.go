@@ -2,8 +2,8 @@ package capacity
 
 import "time"
 
-// Inspection is a second reading of a guest, taken only before the first change: it costs the guest several times as much as Guest does, and what it
-// shows is not needed to keep a promise at the moment of a resize.
+// Inspection is a second reading of a guest, taken only before the first change: it costs the guest several times as much as Guest does (measured
+// under software emulation: 0.5 s and 0.14 s), and what it shows is not needed to keep a promise at the moment of a resize.
 type Inspection struct {
 	// Unread says why the guest could not be inspected; everything else is zero then.
 	Unread string `json:"unread,omitempty"`

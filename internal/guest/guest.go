@@ -20,6 +20,8 @@ type guest struct {
 var (
 	//go:embed scripts/probe.sh
 	probeScript string
+	//go:embed scripts/refusals.sh
+	refusalsScript string
 	//go:embed scripts/inspect.sh
 	inspectScript string
 	//go:embed scripts/online.sh
@@ -40,8 +42,10 @@ var (
 
 // The bounds in the guest are longer than ours, which end first as long as the connection holds. A restart may have to wait
 // until systemd kills a kubelet that does not stop (DefaultTimeoutStopSec is 90 s).
-func probeCommand() command   { return command{"probe", probeScript, 60, 512 << 10} }
-func inspectCommand() command { return command{"inspect", inspectScript, 60, 512 << 10} }
+func probeCommand() command { return command{"probe", probeScript, 60, 512 << 10} }
+func inspectCommand() command {
+	return command{"inspect", refusalsScript + inspectScript, 60, 512 << 10}
+}
 func etcdCommand() command    { return command{"etcd", etcdScript, 60, 64 << 10} }
 func onlineCommand() command  { return command{"online", onlineScript, 120, 256 << 10} }
 func restartCommand() command { return command{"restart", restartScript, 120, 4 << 10} }
@@ -52,7 +56,7 @@ func diagnoseCommand(role rollout.Role) command {
 	if !role.HasNode() {
 		service = diagnoseEtcd
 	}
-	return command{"diagnose", diagnoseBegin + service + diagnoseEnd, 60, 128 << 10}
+	return command{"diagnose", refusalsScript + diagnoseBegin + service + diagnoseEnd, 60, 128 << 10}
 }
 
 // Probe reads everything that the checks need, in one command; on a dedicated etcd machine in two.

@@ -7,6 +7,7 @@ const (
 	acquireFile = "internal/kube/acquire.go"
 	restartFile = "internal/guest/scripts/restart.sh"
 	probeFile   = "internal/guest/scripts/probe.sh"
+	inspectFile = "internal/guest/scripts/inspect.sh"
 	jobsFile    = "internal/cloudstack/jobs.go"
 )
 
@@ -53,6 +54,12 @@ func ofGuest() []mutant {
 		m("ask nproc", "what trueup itself may use says nothing about the guest", probeFile, "value cpu_online /sys/devices/system/cpu/online", "printf \"cpu_online=0-%s\\n\" \"$(($(nproc) - 1))\"", "^TestProbe"),
 		m("every block is online", "only memory blocks that are online count", probeFile, "if [ \"$state\" = online ]; then", "if [ -n \"$state\" ]; then", "^TestProbe"),
 		m("the clock before the unit", "the start of the process is never computed later than it was", probeFile, "systemctl show kubelet.service -p ActiveState,SubState,InvocationID,MainPID,ExecMainStartTimestampMonotonic,NRestarts || exit\n", "systemctl show kubelet.service -p ActiveState,SubState,InvocationID,MainPID,NRestarts || exit\necho ExecMainStartTimestampMonotonic=0\n", "^TestProbe"),
+		m("every slot is free", "a slot that a DIMM is in is taken", "internal/guest/inspect.go", "i.DIMMsPlugged += int(status & 1)\n", "_ = status\n", "^TestInspect"),
+		m("the log of this boot is whole", "where the kernel has overwritten its log, the journal is asked", inspectFile, "\tolder=$(journalctl -k -b -q --no-pager -o short-monotonic 2>/dev/null | telling)\n", "\tolder=\n", "^TestInspect"),
+		m("kubelet's arguments are not followed", "the configuration is the one that kubelet was started with", inspectFile, "\"--config \"*) config=$word ;;\n", "", "^TestInspect"),
+		m("flags do not win", "kubelet's flags win over its files", "internal/guest/kubelet_config.go", "\toverrule(&c, arguments)\n", "", "^TestInspect"),
+		m("half a configuration", "a configuration that is longer than what is read counts as not read", "internal/guest/kubelet_config.go", "if len(content) > configLimit {", "if len(content) > 1<<30 {", "^TestInspect"),
+		m("systemd's word is not heard", "a unit that systemd has not reloaded is told of", inspectFile, "NeedDaemonReload=*) printf \"reload=%s\\n\" \"$item\" ;;", "NeedDaemonReload=*) echo reload=no ;;", "^TestInspect"),
 		m("online what the kernel refuses, silently", "what the kernel refused is told", "internal/guest/scripts/online.sh", "printf \"%s\" \"$failures\"\n", "", "^TestOnline"),
 		m("online memory in one pass", "a block may need its neighbour first", "internal/guest/scripts/online.sh", "[ \"$raised\" -gt 0 ] || break", "break", "^TestOnline"),
 	}

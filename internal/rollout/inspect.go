@@ -55,10 +55,8 @@ func slotCheck(goal Goal, seen Observation) NodeCheck {
 	i := seen.Inspection
 	r := check("dimm-slots", preflight("slots for DIMMs", true, "a free one", fmt.Sprintf("%d of %d taken", i.DIMMsPlugged, i.DIMMSlots)),
 		"Every live growth of memory takes a slot until the instance is stopped and started: after that all memory is boot memory, and all slots are free")
-	if seen.Instance.MemoryMiB >= goal.Offering.MemoryMiB {
-		return r
-	}
 	switch {
+	case seen.Instance.MemoryMiB >= goal.Offering.MemoryMiB, plugs(goal, seen) == 0: // the latter after a resize that was done in part
 	case !i.ACPI:
 		r.Check.OK, r.Warning, r.Check.Observed = false, true, "unknown: the guest shows no ACPI devices"
 		r.Remedy = "If none is free, CloudStack refuses the resize, and nothing is changed"

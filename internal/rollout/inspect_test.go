@@ -59,6 +59,7 @@ func TestInspectionChecks(t *testing.T) {
 		{"one slot is left", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 15 })), nil, nil, ""},
 		{"no slot is left", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 })), []string{"dimm-slots"}, nil, "16 of 16 taken"},
 		{"no slot is left, CPUs alone grow", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 }), goal(4096)), nil, nil, ""},
+		{"no slot is left, the DIMM is plugged already", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 }), guest(func(g *capacity.Guest) { g.BlocksOnline = 64; g.MemTotal = memBig })), nil, nil, ""},
 		{"started without slots", untouched().with(found(func(i *capacity.Inspection) { i.DIMMSlots = 0 })), []string{"dimm-slots"}, nil, "started without any"},
 		{"no ACPI", untouched().with(found(func(i *capacity.Inspection) { i.DIMMSlots, i.ACPI = 0, false })), nil, []string{"dimm-slots"}, "shows no ACPI"},
 		{"ignored by its name", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 }), ignoring("dimm-slots")), nil, nil, ""},

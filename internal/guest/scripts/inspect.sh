@@ -1,4 +1,5 @@
-# Prints what is looked at only before the first change, as key=value lines. It changes nothing. No single quotes in this file.
+# Prints what is looked at only before the first change, as key=value lines. It changes nothing.
+# It comes after refusals.sh. No single quotes in this file.
 LC_ALL=C
 export LC_ALL
 echo "trueup-begin inspect"
@@ -31,16 +32,7 @@ value auto_online /sys/devices/system/memory/auto_online_blocks
 
 # Lines of the kernel that tell of the boot memory, and of hardware that it refused. On a busy node the kernel has overwritten its oldest ones.
 telling() {
-	grep -F \
-		-e "Linux version " \
-		-e "K available (" \
-		-e "unaligned hotplug range" \
-		-e "add_memory failed" \
-		-e "acpi_memory_enable_device" \
-		-e "possible_cpus limit" \
-		-e "Unable to map lapic" \
-		-e "failed to come online" \
-		-e "do_boot_cpu failed" | head -n 100 | cut -b 1-300
+	refusals -e "Linux version " -e "K available (" | head -n 100 | cut -b 1-300
 }
 log=$(dmesg 2>/dev/null | telling)
 case $log in
