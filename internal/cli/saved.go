@@ -96,6 +96,7 @@ func machineFacts(seen rollout.Observation, n rollout.NodePlan) map[string]strin
 		"kubelet's policies": fmt.Sprintf("CPU manager %s, memory manager %s", orDash(g.CPUManagerPolicy), orDash(g.MemoryManagerPolicy)),
 		"claim of run":       orDash(n.Resumes),
 		"moves":              movesOf(n),
+		"warnings":           warningsOf(n),
 	})
 	if seen.Target.Role.HasNode() {
 		maps.Copy(facts, nodeFacts(seen.Node))
@@ -122,6 +123,15 @@ func movesOf(n rollout.NodePlan) string {
 		moves = append(moves, "refused")
 	}
 	return list(moves)
+}
+
+// warningsOf names what the plan warns of: who approved it has seen that, and nothing more.
+func warningsOf(n rollout.NodePlan) string {
+	names := make([]string, 0, len(n.Warnings))
+	for _, r := range n.Warnings {
+		names = append(names, r.Name)
+	}
+	return list(names)
 }
 
 func list(words []string) string {

@@ -88,6 +88,9 @@ func TestStalePlan(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}, node + ": instance offering: then "},
+		"memory in use": {func(_ *testing.T, s *stage) { s.node(1).inside.MemAvailable /= 2 }, ""},
+		"a warning that nobody has seen": {func(_ *testing.T, s *stage) { s.node(1).inside.Kubelet.NeedsReload = true },
+			node + ": warnings: then none, now kubelet-config-changed"},
 		"another offering under the goal's id": {func(_ *testing.T, s *stage) {
 			s.UpdateOffering(s.offeringID("big"), func(o *standin.Offering) { o.DynamicScaling = false })
 		}, "cluster: goal of worker: then big (4 CPU / 4096 MiB), 2000 MHz, custom false, dynamic scaling true, now"},
