@@ -19,6 +19,8 @@ type Node struct {
 	SystemUUID string `json:"systemUUID"` // status.nodeInfo, lower case; the VM id on KVM
 	MachineID  string `json:"machineID"`
 	BootID     string `json:"bootID"`
+	// KubeletVersion is what the Node says of its kubelet, for example "v1.34.2".
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
 
 	ControlPlane bool `json:"controlPlane"` // has the label node-role.kubernetes.io/control-plane
 

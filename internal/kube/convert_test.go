@@ -54,7 +54,7 @@ func TestConvertNode(t *testing.T) {
 		},
 		Spec: corev1.NodeSpec{Unschedulable: true},
 		Status: corev1.NodeStatus{
-			NodeInfo:    corev1.NodeSystemInfo{SystemUUID: "0A1B-FF", MachineID: "m", BootID: "b"},
+			NodeInfo:    corev1.NodeSystemInfo{SystemUUID: "0A1B-FF", MachineID: "m", BootID: "b", KubeletVersion: "v1.34.2"},
 			Capacity:    corev1.ResourceList{"vendor.example/gpu": resource.MustParse("1")},
 			Allocatable: corev1.ResourceList{"hugepages-2Mi": resource.MustParse("0")},
 			Conditions: []corev1.NodeCondition{
@@ -65,7 +65,7 @@ func TestConvertNode(t *testing.T) {
 	}
 	want := capacity.Node{
 		Name: "w-1", UID: "u-1", ResourceVersion: "42",
-		SystemUUID: "0a1b-ff", MachineID: "m", BootID: "b",
+		SystemUUID: "0a1b-ff", MachineID: "m", BootID: "b", KubeletVersion: "v1.34.2",
 		ControlPlane: true, Unschedulable: true, Deleting: true, ScaleDownDisabled: true, Claim: "{}",
 		Capacity:    capacity.Resources{"vendor.example/gpu": resource.MustParse("1")},
 		Allocatable: capacity.Resources{"hugepages-2Mi": resource.MustParse("0")},

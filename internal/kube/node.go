@@ -59,6 +59,7 @@ func convertNode(n *corev1.Node) capacity.Node {
 		SystemUUID:        strings.ToLower(n.Status.NodeInfo.SystemUUID),
 		MachineID:         n.Status.NodeInfo.MachineID,
 		BootID:            n.Status.NodeInfo.BootID,
+		KubeletVersion:    n.Status.NodeInfo.KubeletVersion,
 		ControlPlane:      controlPlane,
 		Capacity:          convertResources(n.Status.Capacity),
 		Allocatable:       convertResources(n.Status.Allocatable),

@@ -77,6 +77,7 @@ func exercises(node string) map[string]func(context.Context, *Client) error {
 	return map[string]func(context.Context, *Client) error{
 		"get nodes":   func(ctx context.Context, c *Client) error { _, err := c.Node(ctx, node); return err },
 		"list nodes":  func(ctx context.Context, c *Client) error { _, err := c.Nodes(ctx); return err },
+		"list pods":   func(ctx context.Context, c *Client) error { _, err := c.Pods(ctx, node); return err },
 		"watch nodes": func(ctx context.Context, c *Client) error { _, err := c.Watch(ctx, node); return err },
 		"patch nodes": func(ctx context.Context, c *Client) error {
 			// A resourceVersion of the past is refused as a conflict, but only after authorisation.
@@ -132,6 +133,9 @@ func TestManifestIsEnough(t *testing.T) {
 	if _, err := c.Watch(t.Context(), name); err != nil {
 		t.Error(err)
 	}
+	if _, err := c.Pods(t.Context(), name); err != nil {
+		t.Error(err)
+	}
 	n := patched(t, c, name, func(p *rollout.NodePatch) { p.Claim, p.Unschedulable = new("claim"), new(true) })
 	if err := c.Record(t.Context(), rollout.NodeEvent{NodeName: name, NodeUID: n.UID, Reason: "Test", Message: "m"}); err != nil {
 		t.Error(err)
@@ -174,7 +178,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 					t.Errorf("%v does not name %s", err, want)
 				}
 			}
-			for _, other := range []string{"get nodes", "list nodes", "watch nodes", "patch nodes", "create events default"} {
+			for _, other := range []string{"get nodes", "list nodes", "watch nodes", "patch nodes", "list pods", "create events default"} {
 				if other == missing.String() {
 					continue
 				}

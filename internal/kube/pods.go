@@ -1,0 +1,58 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/cks-trueup/trueup/internal/capacity"
+)
+
+// Pods reads all pods that are bound to the Node, finished ones included, in the API server's order: by namespace and name.
+func (c *Client) Pods(ctx context.Context, node string) ([]capacity.Pod, error) {
+	list, err := c.podsOn(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]capacity.Pod, len(list))
+	for i := range list {
+		pods[i] = convertPod(&list[i])
+	}
+	return pods, nil
+}
+
+// podsOn lists the pods that are bound to the Node: the API server selects them.
+func (c *Client) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var list *corev1.PodList
+	selector := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	err := c.read(ctx, call{verb: "list", resource: "pods"}, func(ctx context.Context) (err error) {
+		list, err = c.core.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+func convertPod(p *corev1.Pod) capacity.Pod {
+	out := capacity.Pod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Phase: string(p.Status.Phase), Reason: p.Status.Reason,
+		Probed: probed(p), Deleting: p.DeletionTimestamp != nil}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			out.Ready = c.Status == corev1.ConditionTrue
+		}
+	}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		out.Restarts += int(s.RestartCount)
+	}
+	return out
+}
+
+// probed tells whether a container has a readiness probe. Of init containers only those that go on running may have one.
+func probed(p *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(p.Spec.InitContainers, p.Spec.Containers), func(c corev1.Container) bool { return c.ReadinessProbe != nil })
+}
