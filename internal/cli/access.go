@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +24,9 @@ import (
 type access struct {
 	url, apiKey, secretKeyFile, caFile, profile, configFile string
 	kubeconfig, kubeContext                                 string
-	sshKey, sshUser, knownHosts                             string
+	sshKey, sshUser, knownHosts, sshVia                     string
+	sshPort                                                 int
+	acceptNew                                               bool
 	history                                                 string
 }
 
@@ -36,6 +41,9 @@ func (f *access) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeContext, "kube-context", "", "`context` in that kubeconfig file")
 	flags.StringVar(&f.sshKey, "ssh-key", "", "private key `file` for the nodes; else $TRUEUP_SSH_KEY; the SSH agent is asked as well")
 	flags.StringVar(&f.sshUser, "ssh-user", "", "`user` on the nodes; else the VM detail controlNodeLoginUser, else cloud")
+	flags.StringVar(&f.sshVia, "ssh-via", "", "`way` to the nodes: direct (their own addresses), forwarded (port forwarding rules) or jump=USER@HOST[:PORT] (own addresses, through that host); else a rule where there is one")
+	flags.IntVar(&f.sshPort, "ssh-port", 0, "`port` of sshd at the nodes' own addresses; else 22")
+	flags.BoolVar(&f.acceptNew, "accept-new-host-keys", false, "believe and keep the host key of a node of which none is known, once the node has shown to be that machine; a changed key is refused all the same")
 	flags.StringVar(&f.history, "history", "", "history `file`; else $TRUEUP_HISTORY, else ~/.local/state/trueup/history.jsonl")
 	flags.StringVar(&f.knownHosts, "known-hosts", "", "`file` of host keys by VM id; else $TRUEUP_KNOWN_HOSTS, else ~/.config/trueup/known_hosts")
 }
@@ -166,14 +174,60 @@ func (a *app) tellWaiting(held *rollout.HeldError, atMost time.Duration) {
 }
 
 func (a *app) sshGuests(s *session) (guests, error) {
+	way, jump, err := a.sshWay()
+	if err != nil {
+		return nil, err
+	}
 	ways, err := guest.New(guest.Config{
-		Resolve: (&endpoints{session: s, user: a.access.sshUser}).resolve, KnownHosts: a.knownHosts(),
-		KeyFile: first(a.access.sshKey, a.env("TRUEUP_SSH_KEY")), AgentSocket: a.env("SSH_AUTH_SOCK"),
+		Resolve: (&endpoints{session: s, user: a.access.sshUser, way: way}).resolve, KnownHosts: a.knownHosts(),
+		KeyFile: first(a.access.sshKey, a.env("TRUEUP_SSH_KEY")), AgentSocket: a.env("SSH_AUTH_SOCK"), Jump: jump, AcceptNew: a.access.acceptNew,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w (flag --ssh-key)", err)
 	}
 	return ways, nil
+}
+
+// sshWay is the way to the nodes that --ssh-via and --ssh-port say.
+func (a *app) sshWay() (way cloudstack.Way, jump guest.Jump, err error) {
+	way.Port = a.access.sshPort
+	if way.Port < 0 || way.Port > 65535 {
+		return way, jump, fmt.Errorf("--ssh-port %d is no port", way.Port)
+	}
+	kind, host, isJump := strings.Cut(a.access.sshVia, "=")
+	switch {
+	case a.access.sshVia == "":
+	case kind == "direct" && !isJump:
+		way.Kind = cloudstack.ViaAddress
+	case kind == "forwarded" && !isJump:
+		way.Kind = cloudstack.ViaForwarding
+	case kind == "jump" && isJump:
+		way.Kind = cloudstack.ViaAddress
+		jump, err = a.jump(host)
+	default:
+		err = fmt.Errorf("--ssh-via %q: it is direct, forwarded or jump=USER@HOST[:PORT]", a.access.sshVia)
+	}
+	if err == nil && way.Port != 0 && way.Kind == cloudstack.ViaForwarding {
+		err = fmt.Errorf("--ssh-port %d is for the nodes' own addresses, and --ssh-via forwarded uses none", way.Port)
+	}
+	return way, jump, err
+}
+
+// jump takes USER@HOST[:PORT] apart.
+func (a *app) jump(text string) (guest.Jump, error) {
+	at := strings.LastIndex(text, "@")
+	j := guest.Jump{KnownHosts: filepath.Join(a.env("HOME"), ".ssh", "known_hosts")}
+	address := text[at+1:]
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = strings.Trim(address, "[]"), "22" // no port is named
+	}
+	number, err := strconv.Atoi(port)
+	if at <= 0 || host == "" || strings.ContainsAny(text, " /,=") || err != nil || number < 1 || number > 65535 {
+		return j, fmt.Errorf("--ssh-via jump=%s: expected jump=USER@HOST or jump=USER@HOST:PORT", text)
+	}
+	j.User, j.Address = text[:at], net.JoinHostPort(host, port)
+	return j, nil
 }
 
 func (a *app) knownHosts() string {
@@ -197,21 +251,23 @@ const endpointsAge = 10 * time.Second
 // loginUser is the user that CKS makes on its nodes where no VM detail says otherwise.
 const loginUser = "cloud"
 
-// endpoints resolves where a node's sshd answers. It asks CloudStack once for the whole cluster and again when that answer has aged.
+// endpoints resolves where a node's sshd answers. It asks CloudStack once for the whole cluster, again when that answer has aged, and at once where a
+// node was not found at the endpoint that it had.
 type endpoints struct {
 	session *session
 	user    string
+	way     cloudstack.Way
 
 	mu    sync.Mutex
 	read  time.Time
 	known map[string]cloudstack.Endpoint
 }
 
-func (e *endpoints) resolve(ctx context.Context, t rollout.Target) (guest.Endpoint, error) {
+func (e *endpoints) resolve(ctx context.Context, t rollout.Target, failed guest.Endpoint) (guest.Endpoint, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if time.Since(e.read) > endpointsAge {
-		known, err := e.session.cloudStack.Endpoints(ctx, e.session.cluster)
+	if was, ok := e.known[t.InstanceID]; time.Since(e.read) > endpointsAge || ok && was.Address() == failed.Address {
+		known, err := e.session.cloudStack.Endpoints(ctx, e.session.cluster, e.way)
 		if err != nil {
 			return guest.Endpoint{}, err
 		}
@@ -219,9 +275,20 @@ func (e *endpoints) resolve(ctx context.Context, t rollout.Target) (guest.Endpoi
 	}
 	found, ok := e.known[t.InstanceID]
 	if !ok {
-		return guest.Endpoint{}, fmt.Errorf("%s: %w: neither a port forwarding rule to port 22 nor an address of its own in CloudStack", t.Name, rollout.ErrUnreachable)
+		return guest.Endpoint{}, fmt.Errorf("%s: %w: %s in CloudStack", t.Name, rollout.ErrUnreachable, e.missing())
 	}
 	return guest.Endpoint{Address: found.Address(), User: e.userOf(t)}, nil
+}
+
+// missing is what a node without an endpoint lacks.
+func (e *endpoints) missing() string {
+	switch e.way.Kind {
+	case cloudstack.ViaForwarding:
+		return "it has no active port forwarding rule to port 22 (--ssh-via forwarded)"
+	case cloudstack.ViaAddress:
+		return "it has no address of its own (--ssh-via)"
+	}
+	return "it has neither a port forwarding rule to port 22 nor an address of its own"
 }
 
 func (e *endpoints) userOf(t rollout.Target) string {

@@ -36,6 +36,7 @@ type fleet struct {
 	mu       sync.Mutex
 	nodes    []*node
 	lease    kube.Holding
+	trusted  map[string]bool // nodes whose host key is on file; nil: all
 	leaseErr error
 	shelf    map[string]string // claims on the Lease, by instance id
 	version  int

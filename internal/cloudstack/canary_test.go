@@ -99,7 +99,7 @@ func everyError(t *testing.T, url string) []string {
 	_, errs["Cluster"] = c.Cluster(ctx, "prod")
 	_, errs["Offering"] = c.Offering(ctx, "big")
 	_, errs["Kubeconfig"] = c.Kubeconfig(ctx, "id")
-	_, errs["Endpoints"] = c.Endpoints(ctx, Cluster{})
+	_, errs["Endpoints"] = c.Endpoints(ctx, Cluster{}, Way{})
 	facts, _ := c.Facts(ctx, Cluster{ZoneID: "zone", VMs: []VM{{}}})
 	texts := []string{log.String(), fmt.Sprintf("%+v", facts), fmt.Sprintf("%+v %#v", c, c.credentials)}
 	for name, err := range errs {

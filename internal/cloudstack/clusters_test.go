@@ -106,7 +106,7 @@ func TestClusterOfAProjectAndOfSmallPages(t *testing.T) {
 			t.Errorf("VM %d was not read: %+v", i, vm)
 		}
 	}
-	endpoints := must[map[string]Endpoint](t)(c.Endpoints(context.Background(), got))
+	endpoints := must[map[string]Endpoint](t)(c.Endpoints(context.Background(), got, Way{}))
 	for i, vm := range got.VMs {
 		if e := endpoints[vm.Instance.ID]; e.Port != 2222+i || e.Via != ViaForwarding {
 			t.Errorf("VM %d: endpoint %+v", i, e)

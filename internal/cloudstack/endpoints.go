@@ -1,6 +1,7 @@
 package cloudstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -30,19 +31,30 @@ const (
 // Address is host:port, as net.Dial takes it.
 func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
+// Way is how a VM's sshd is to be reached.
+type Way struct {
+	// Kind is ViaForwarding or ViaAddress; empty means the former where there is a rule, else the latter.
+	Kind string
+	// Port is that of sshd at a VM's own address; 0 means 22. Rules are those to private port 22 in any case: CKS makes no others.
+	Port int
+}
+
 // Endpoints says where sshd of each of the cluster's VMs answers, by instance id: through the port forwarding rule of the
-// VM if there is one, else at the VM's own address. Ports are never computed: CloudStack numbers them anew at each change of
-// the cluster's size. A VM with neither a rule nor an address is not in the map.
-func (c *Client) Endpoints(ctx context.Context, cluster Cluster) (map[string]Endpoint, error) {
+// VM, or at the VM's own address. Ports are never computed: CloudStack numbers them anew at each change of
+// the cluster's size. A VM that has what the way needs is in the map, another is not.
+func (c *Client) Endpoints(ctx context.Context, cluster Cluster, way Way) (map[string]Endpoint, error) {
+	out := make(map[string]Endpoint, len(cluster.VMs))
+	for _, vm := range cluster.VMs {
+		if vm.Address != "" && way.Kind != ViaForwarding {
+			out[vm.Instance.ID] = Endpoint{Host: vm.Address, Port: cmp.Or(way.Port, sshPort), Via: ViaAddress}
+		}
+	}
+	if way.Kind == ViaAddress {
+		return out, nil
+	}
 	rules, err := c.forwardingRules(ctx, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("SSH endpoints of cluster %s: %w", cluster.Name, err)
-	}
-	out := make(map[string]Endpoint, len(cluster.VMs))
-	for _, vm := range cluster.VMs {
-		if vm.Address != "" {
-			out[vm.Instance.ID] = Endpoint{Host: vm.Address, Port: sshPort, Via: ViaAddress}
-		}
 	}
 	forwarded := map[string]bool{}
 	for _, rule := range rules {

@@ -12,7 +12,7 @@ import (
 )
 
 // endpoints returns the endpoints of a new cluster, in the order of its VMs.
-func endpoints(t *testing.T, f *fixture, spec standin.ClusterSpec, change func(standin.Cluster)) []string {
+func endpoints(t *testing.T, f *fixture, spec standin.ClusterSpec, way Way, change func(standin.Cluster)) []string {
 	t.Helper()
 	spec.Name, spec.OfferingID, spec.PublicAddress = "other", f.small.ID, "127.0.0.7"
 	if spec.Owner == (standin.Owner{}) {
@@ -24,7 +24,7 @@ func endpoints(t *testing.T, f *fixture, spec standin.ClusterSpec, change func(s
 	}
 	c := f.client()
 	read := must[Cluster](t)(c.Cluster(context.Background(), cluster.ID))
-	found := must[map[string]Endpoint](t)(c.Endpoints(context.Background(), read))
+	found := must[map[string]Endpoint](t)(c.Endpoints(context.Background(), read, way))
 	var out []string
 	for _, vm := range read.VMs {
 		e, ok := found[vm.Instance.ID]
@@ -45,9 +45,20 @@ func TestEndpoints(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		spec   standin.ClusterSpec
+		way    Way
 		change func(*fixture, standin.Cluster)
 		want   []string
 	}{
+		{name: "isolated, own addresses", spec: standin.ClusterSpec{Control: control, Workers: workers}, way: Way{Kind: ViaAddress},
+			want: []string{"10.1.1.2:22 own address", "10.1.1.3:22 own address"}},
+		{name: "another port at own addresses", spec: standin.ClusterSpec{Shape: standin.Shared, Control: control, Workers: workers}, way: Way{Port: 2022},
+			want: []string{"10.1.1.2:2022 own address", "10.1.1.3:2022 own address"}},
+		{name: "another port changes no rule", spec: standin.ClusterSpec{Control: control, Workers: workers}, way: Way{Port: 2022},
+			want: []string{"127.0.0.7:2222 port forwarding", "127.0.0.7:2223 port forwarding"}},
+		{name: "rules alone", spec: standin.ClusterSpec{Control: control, Workers: workers}, way: Way{Kind: ViaForwarding},
+			change: func(f *fixture, c standin.Cluster) { f.RemovePortForwarding(c.Nodes[1].VMID) },
+			want:   []string{"127.0.0.7:2222 port forwarding", "none"}},
+		{name: "rules alone where there are none", spec: standin.ClusterSpec{Shape: standin.RoutedMode, Control: control}, way: Way{Kind: ViaForwarding}, want: []string{"none"}},
 		{name: "isolated", spec: standin.ClusterSpec{Control: control, Workers: workers},
 			want: []string{"127.0.0.7:2222 port forwarding", "127.0.0.7:2223 port forwarding"}},
 		{name: "ports of the operator's choice", spec: standin.ClusterSpec{Control: node("10.1.1.2", 41234), Workers: node("10.1.1.3", 31234)},
@@ -87,7 +98,7 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
-			got := endpoints(t, f, tt.spec, func(c standin.Cluster) {
+			got := endpoints(t, f, tt.spec, tt.way, func(c standin.Cluster) {
 				if tt.change != nil {
 					tt.change(f, c)
 				}
@@ -102,7 +113,7 @@ func TestEndpoints(t *testing.T) {
 func TestEndpointsNotPermitted(t *testing.T) {
 	f := newFixture(t)
 	limited := f.AddAccount(standin.Account{Name: "limited", Commands: []string{"listVirtualMachines"}})
-	got, err := f.clientOf(limited).Endpoints(context.Background(), Cluster{Name: "prod"})
+	got, err := f.clientOf(limited).Endpoints(context.Background(), Cluster{Name: "prod"}, Way{})
 	if !errors.Is(err, rollout.ErrDenied) {
 		t.Errorf("got %v, error %v, want ErrDenied: own addresses would be a guess", got, err)
 	}

@@ -71,7 +71,7 @@ func TestCommandsAreThoseThatAreSent(t *testing.T) {
 	c := f.client()
 	ctx := context.Background()
 	cluster := must[Cluster](t)(c.Cluster(ctx, "prod"))
-	must[map[string]Endpoint](t)(c.Endpoints(ctx, cluster))
+	must[map[string]Endpoint](t)(c.Endpoints(ctx, cluster, Way{}))
 	must[[]byte](t)(c.Kubeconfig(ctx, cluster.ID))
 	must[Facts](t)(c.Facts(ctx, cluster))
 	job := must[string](t)(c.Resize(ctx, f.vm(1), f.big.ID, f.clock.Now().Add(1e9)))

@@ -57,7 +57,7 @@ func askAll(ctx context.Context, c *Client) []error {
 	_, e5 := c.Cluster(ctx, "c")
 	_, e6 := c.Offering(ctx, "o")
 	_, e7 := c.Kubeconfig(ctx, "c")
-	_, e8 := c.Endpoints(ctx, Cluster{ID: "c", VMs: []VM{{}}})
+	_, e8 := c.Endpoints(ctx, Cluster{ID: "c", VMs: []VM{{}}}, Way{})
 	_, e9 := c.Facts(ctx, Cluster{ID: "c"})
 	_, e10 := c.Resize(ctx, "vm", "o", time.Now().Add(time.Minute))
 	return []error{e1, e2, e3, e4, e5, e6, e7, e8, e9, e10}

@@ -285,7 +285,7 @@ func TestCallerGivesUpWhileConnecting(t *testing.T) {
 	m := newMachine(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := m.config()
-	cfg.Resolve = func(ctx context.Context, _ rollout.Target) (Endpoint, error) {
+	cfg.Resolve = func(ctx context.Context, _ rollout.Target, _ Endpoint) (Endpoint, error) {
 		cancel()
 		<-ctx.Done()
 		return Endpoint{}, ctx.Err()

@@ -13,18 +13,66 @@ import (
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// dial opens a connection to the target and logs in, within ctx.
+// dial opens a connection to the target and logs in, within ctx. Where the guest is not found, its endpoint is looked up once more: CloudStack numbers
+// forwarded ports anew at each change of the cluster's size, and then another machine, or none, answers at the old one.
 func (s *SSH) dial(ctx context.Context, target rollout.Target) (*connection, error) {
-	endpoint, err := s.cfg.Resolve(ctx, target)
+	endpoint, err := s.resolve(ctx, target, Endpoint{})
 	if err != nil {
-		return nil, fmt.Errorf("%v: find its SSH endpoint: %w", place{target: target}, err)
+		return nil, err
 	}
-	at := place{target, endpoint}
-	hosts, err := readHostKeys(s.cfg.KnownHosts, target.InstanceID)
+	client, err := s.dialAt(ctx, place{target, endpoint}, s.cfg.AcceptNew)
+	if err == nil || !elsewhere(err) {
+		return client, err
+	}
+	moved, lookup := s.resolve(ctx, target, endpoint)
+	if lookup != nil || moved == endpoint {
+		return nil, err
+	}
+	return s.dialAt(ctx, place{target, moved}, s.cfg.AcceptNew)
+}
+
+func (s *SSH) resolve(ctx context.Context, target rollout.Target, failed Endpoint) (Endpoint, error) {
+	endpoint, err := s.cfg.Resolve(ctx, target, failed)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("%v: find its SSH endpoint: %w", place{target: target}, err)
+	}
+	return endpoint, nil
+}
+
+// elsewhere reports whether err may mean that the guest is not at this endpoint any more.
+func elsewhere(err error) bool {
+	return errors.Is(err, rollout.ErrUnreachable) || errors.As(err, new(*HostKeyError)) || errors.As(err, new(*IdentityError))
+}
+
+// dialAt opens a connection to the place and logs in. With accept a guest of which no key is on file is let in once it has proven to be the machine,
+// and its key is put on file.
+func (s *SSH) dialAt(ctx context.Context, at place, accept bool) (*connection, error) {
+	hosts, err := readHostKeys(s.cfg.KnownHosts, at.target.InstanceID)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v: %w", rollout.ErrDenied, at, err)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", endpoint.Address)
+	hosts.acceptNew = accept
+	client, err := s.logInAt(ctx, at, hosts)
+	if err != nil || hosts.accepted == nil {
+		return client, err
+	}
+	if _, err := s.prove(ctx, client); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	if err := hosts.record(hosts.accepted); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("%w: %v: %w", rollout.ErrDenied, at, err)
+	}
+	return client, nil
+}
+
+// logInAt connects and logs in, and believes what hosts believes.
+func (s *SSH) logInAt(ctx context.Context, at place, hosts *hostKeys) (*connection, error) {
+	conn, err := s.reach(ctx, at.endpoint.Address)
+	if errors.Is(err, rollout.ErrDenied) { // by the jump host
+		return nil, fmt.Errorf("%v: %w", at, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v: %w", rollout.ErrUnreachable, at, err)
 	}
@@ -35,6 +83,14 @@ func (s *SSH) dial(ctx context.Context, target rollout.Target) (*connection, err
 	}
 	defer keys.close()
 	return logIn(ctx, conn, &login{place: at, hosts: hosts, keys: keys})
+}
+
+// reach opens a TCP connection, through the jump host if there is one.
+func (s *SSH) reach(ctx context.Context, address string) (net.Conn, error) {
+	if s.jump != nil {
+		return s.jump.dial(ctx, address)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // login is one attempt to log in, and how far it came.

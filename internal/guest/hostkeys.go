@@ -18,6 +18,9 @@ type hostKeys struct {
 	vmID    string
 	known   []ssh.PublicKey
 	revoked []ssh.PublicKey // for whatever host: a key that leaked for one must not be believed from another
+
+	acceptNew bool          // believe, for now, a key where none is on file
+	accepted  ssh.PublicKey // the key that was believed so, nil if none was
 }
 
 // HostKeyError is a guest's host key that is not believed.
@@ -87,6 +90,10 @@ func (k *hostKeys) check(key ssh.PublicKey) error {
 	same := func(other ssh.PublicKey) bool { return bytes.Equal(other.Marshal(), key.Marshal()) }
 	revoked := slices.ContainsFunc(k.revoked, same)
 	if !revoked && slices.ContainsFunc(k.known, same) {
+		return nil
+	}
+	if k.acceptNew && !revoked && len(k.known) == 0 {
+		k.accepted = key
 		return nil
 	}
 	return &HostKeyError{Path: k.path, VMID: k.vmID, Seen: key, Want: k.known, Revoked: revoked}

@@ -21,6 +21,7 @@ const maxSessions = 5
 type link struct {
 	ssh    *SSH
 	target rollout.Target
+	only   bool          // the connection that it has is the only one that it may use
 	turn   chan struct{} // holds one token while somebody connects
 	slots  chan struct{} // holds one token per session
 
@@ -65,6 +66,9 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 
 	if client := l.current(); client != nil {
 		return client, nil
+	}
+	if l.only {
+		return nil, fmt.Errorf("%w: %v: the connection ended", rollout.ErrUnreachable, place{target: l.target})
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.ssh.cfg.DialTimeout)
 	defer cancel()

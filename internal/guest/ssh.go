@@ -24,14 +24,15 @@ type Endpoint struct {
 	User    string // any user but root needs sudo for what Sudoers lists, without a password
 }
 
-// Resolver finds a guest's endpoint. It is asked before each new connection: port forwarding rules may be rebuilt meanwhile.
-type Resolver func(ctx context.Context, target rollout.Target) (Endpoint, error)
+// Resolver finds a guest's endpoint. It is asked before each new connection: port forwarding rules may be rebuilt meanwhile. failed is the endpoint at
+// which that guest was not found just now, zero at first: a resolver that remembers what it found must look anew then.
+type Resolver func(ctx context.Context, target rollout.Target, failed Endpoint) (Endpoint, error)
 
 // Endpoints are endpoints that are known beforehand, by instance id.
 type Endpoints map[string]Endpoint
 
 // Resolve looks the target up. It is a Resolver.
-func (e Endpoints) Resolve(_ context.Context, target rollout.Target) (Endpoint, error) {
+func (e Endpoints) Resolve(_ context.Context, target rollout.Target, _ Endpoint) (Endpoint, error) {
 	endpoint, ok := e[target.InstanceID]
 	if !ok {
 		return Endpoint{}, fmt.Errorf("no SSH endpoint is known for VM %s: %w", target.InstanceID, rollout.ErrNotFound)
@@ -50,6 +51,11 @@ type Config struct {
 	KeyFile string
 	// AgentSocket is the socket of an ssh-agent, usually from SSH_AUTH_SOCK.
 	AgentSocket string
+	// Jump is a host that connections go through; zero means none.
+	Jump Jump
+	// AcceptNew puts the key of a guest of which no key is on file into KnownHosts at the first contact, once the guest has shown by its DMI UUID
+	// that it is the virtual machine. A key that differs from the one on file is refused all the same.
+	AcceptNew bool
 
 	DialTimeout time.Duration // to connect and log in
 	KeepAlive   time.Duration // between two checks of an open connection, and the time that the guest has to answer one
@@ -77,6 +83,7 @@ const (
 type SSH struct {
 	cfg      Config
 	identity *identity
+	jump     *jumpHost // nil where connections are direct
 
 	ctx    context.Context //nolint:containedctx // the life of the port: ends with Close
 	cancel context.CancelFunc
@@ -104,7 +111,11 @@ func New(cfg Config) (*SSH, error) {
 	}
 	cfg.setDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	return &SSH{cfg: cfg, identity: identity, ctx: ctx, cancel: cancel, links: map[string]*link{}}, nil
+	s := &SSH{cfg: cfg, identity: identity, ctx: ctx, cancel: cancel, links: map[string]*link{}}
+	if cfg.Jump != (Jump{}) {
+		s.jump = &jumpHost{ssh: s}
+	}
+	return s, nil
 }
 
 func (c *Config) setDefaults() {
@@ -163,6 +174,9 @@ func (s *SSH) Close() error {
 	s.cancel()
 	for _, link := range links {
 		link.close()
+	}
+	if s.jump != nil {
+		s.jump.close()
 	}
 	s.tasks.Wait()
 	return nil
