@@ -56,7 +56,7 @@ func inspectFields() (once, many map[string]func(*inspected, string) error) {
 		"arguments":        arguments,
 		"config_path":      text(func(i *inspected) *string { return &i.Kubelet.Path }),
 	}
-	many = map[string]func(*inspected, string) error{"slot": slot, "kernel": kernelLine, "unit": otherUnit, "config": config, "file": configFile}
+	many = map[string]func(*inspected, string) error{"slot": slot, "balloon_inflate": balloon(1), "balloon_deflate": balloon(-1), "kernel": kernelLine, "unit": otherUnit, "config": config, "file": configFile}
 	return once, many
 }
 
@@ -101,6 +101,21 @@ func slot(i *inspected, value string) error {
 	i.DIMMSlots++
 	i.DIMMsPlugged += int(status & 1)
 	return nil
+}
+
+// pageSize is what the kernel counts the balloon in, in bytes.
+const pageSize = 4096
+
+// balloon reads a count of pages that went into the balloon (1), or came out of it (-1).
+func balloon(sign int64) func(*inspected, string) error {
+	return func(i *inspected, value string) error {
+		pages, err := strconv.ParseUint(value, 10, 40)
+		if err != nil {
+			return fmt.Errorf("%q is not a count of pages", oneLine(value))
+		}
+		i.Balloon += sign * int64(pages) * pageSize
+		return nil
+	}
 }
 
 // otherUnit reads a unit that would run a kubelet, and its state.

@@ -144,6 +144,12 @@ func TestInspect(t *testing.T) {
 		"the log was overwritten, and so was the journal": {
 			func(m *machine) { m.write("state/dmesg", "[90000.1] veth1: link up") },
 			func(i *capacity.Inspection) { i.Kernel = capacity.KernelLog{} }},
+		"an inflated balloon": {
+			func(m *machine) {
+				m.write("proc/vmstat", "balloon_inflate 107776\nballoon_deflate 42240\nballoon_migrate 7")
+			},
+			func(i *capacity.Inspection) { i.Balloon = 256 << 20 }},
+		"a kernel that knows no balloon": {func(m *machine) { m.write("proc/vmstat", "nr_free_pages 20000") }, func(*capacity.Inspection) {}},
 		"page structs on the DIMM, blocks go online as movable": {
 			func(m *machine) {
 				m.write("sys/module/memory_hotplug/parameters/memmap_on_memory", "Y")
@@ -267,7 +273,7 @@ func TestParseInspectionIsStrict(t *testing.T) {
 			t.Errorf("%s twice: err = %v", key, err)
 		}
 	}
-	for _, bad := range []string{"slot=", "slot=on", "slot=-1", "unit=k3s.service", "unit= active", "config=", "config=base64:###", "file=", "file=now /x", "file=1 ", "surprise=1", "", "words",
+	for _, bad := range []string{"slot=", "slot=on", "slot=-1", "balloon_inflate=", "balloon_deflate=-1", "unit=k3s.service", "unit= active", "config=", "config=base64:###", "file=", "file=now /x", "file=1 ", "surprise=1", "", "words",
 		"kernel=Memory: 1K/999999999999999999K available ("} {
 		_, err := parseInspection(append(inspectAnswer(), bad))
 		if wantErr := !strings.HasPrefix(bad, "kernel="); (err != nil) != wantErr {

@@ -68,6 +68,7 @@ func (m *machine) layOut() {
 		"sys/fs/cgroup/kubepods.slice/memory.max":            "2007252992",
 		"sys/fs/cgroup/cgroup.controllers":                   "cpuset cpu io memory hugetlb pids rdma misc",
 		"proc/meminfo":                                       "MemTotal:        1960208 kB\nMemFree:          123456 kB",
+		"proc/vmstat":                                        "nr_free_pages 20000\nballoon_inflate 0\nballoon_deflate 0\nballoon_migrate 7",
 		"proc/uptime":                                        "1300.25 2500.00",
 		"proc/timer_list":                                    "Timer List Version: v0.10\nHRTIMER_MAX_CLOCK_BASES: 8\nnow at 1234567890123 nsecs\n\ncpu: 0",
 		"proc/sys/kernel/random/boot_id":                     "0b6e1c2d-3f4a-4b5c-8d7e-9f0a1b2c3d4e",

@@ -33,7 +33,7 @@ func inspectionChecks(goal Goal, seen Observation) []NodeCheck {
 		return []NodeCheck{warning("inspection", preflight("inspection of the guest", false, "an answer", i.Unread),
 			"What rests on it was not checked: slots for DIMMs, the kernel's log, boot memory, kubelet's configuration")}
 	}
-	out := []NodeCheck{slotCheck(goal, seen), refusedMemoryCheck(goal, seen), refusedCPUsCheck(seen), bootMemoryCheck(goal, seen)}
+	out := []NodeCheck{balloonCheck(*i), slotCheck(goal, seen), refusedMemoryCheck(goal, seen), refusedCPUsCheck(seen), bootMemoryCheck(goal, seen)}
 	if seen.Target.Role.HasNode() && changesSize(goal, seen) {
 		out = append(out, kubeletServiceCheck(*i), configReadCheck(i.Kubelet), configChangedCheck(seen), reservationsCheck(i.Kubelet))
 	}
@@ -48,6 +48,16 @@ func check(name string, c capacity.Check, remedy string) NodeCheck {
 // plugs is how much memory is still to be plugged into the guest, in bytes.
 func plugs(goal Goal, seen Observation) int64 {
 	return max(0, goal.Offering.MemoryMiB*capacity.MiB-seen.Guest.MemoryPresent())
+}
+
+// balloonCheck warns of any balloon. One that hides much of the memory fails as "memtotal", which the engine looks at, too.
+func balloonCheck(i capacity.Inspection) NodeCheck {
+	observed := "none"
+	if i.Balloon > 0 {
+		observed = fmt.Sprintf("%d MiB", (i.Balloon+capacity.MiB-1)/capacity.MiB)
+	}
+	return warning("balloon", preflight("memory of the guest in a balloon", i.Balloon <= 0, "none", observed),
+		"The hypervisor has taken it back, and a growth leaves it so: a restarted kubelet advertises that much less, or, if the balloon deflates in need, memory that is not there. Deflate it first; CloudStack inflates where memory is overprovisioned (vm.memballoon.disable on its agents)")
 }
 
 // slotCheck: CloudStack plugs one DIMM at each growth of memory, and gives its machines 16 slots. The slots that are taken are seen exactly, in ACPI.

@@ -56,6 +56,8 @@ func TestInspectionChecks(t *testing.T) {
 		{"cgroup v1", untouched().with(guest(func(g *capacity.Guest) { g.CgroupVersion = 1 })), nil, []string{"cgroup-version"}, "version 1"},
 		{"cgroup v1, memory alone grows", untouched().with(guest(func(g *capacity.Guest) { g.CgroupVersion = 1 }), func(s *scene) { s.goal.Offering.CPUs = 2 }), nil, nil, ""},
 
+		{"a page in the balloon", untouched().with(found(func(i *capacity.Inspection) { i.Balloon = 4096 })), nil, []string{"balloon"}, "1 MiB"},
+		{"more came out of the balloon than went in: counters of another size", untouched().with(found(func(i *capacity.Inspection) { i.Balloon = -4096 })), nil, nil, ""},
 		{"one slot is left", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 15 })), nil, nil, ""},
 		{"no slot is left", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 })), []string{"dimm-slots"}, nil, "16 of 16 taken"},
 		{"no slot is left, CPUs alone grow", untouched().with(found(func(i *capacity.Inspection) { i.DIMMsPlugged = 16 }), goal(4096)), nil, nil, ""},

@@ -27,6 +27,11 @@ while read -r key amount unit; do
 	fi
 done </proc/meminfo
 printf "mem_available=%s\n" "$available"
+
+# How many pages were taken into the balloon in this boot, and given back. A kernel without the support for balloons does not have these lines.
+grep -E "^balloon_(inflate|deflate) " /proc/vmstat | while read -r key pages; do
+	printf "%s=%s\n" "$key" "$pages"
+done
 value memmap_on_memory /sys/module/memory_hotplug/parameters/memmap_on_memory
 value auto_online /sys/devices/system/memory/auto_online_blocks
 

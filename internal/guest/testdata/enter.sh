@@ -2,7 +2,7 @@
 # usage: unshare -m sh enter.sh TREE CONFIG
 set -e
 mount --make-rprivate /
-for file in meminfo uptime timer_list sys/kernel/random/boot_id; do
+for file in meminfo vmstat uptime timer_list sys/kernel/random/boot_id; do
 	mount --bind "$1/proc/$file" "/proc/$file"
 done
 for file in "$1"/readonly/*; do
