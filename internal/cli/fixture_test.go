@@ -78,8 +78,9 @@ func play(t *testing.T, test func(*testing.T, *stage)) {
 type stage struct {
 	*fleet
 
-	home     string
-	programs []*program
+	home      string
+	programs  []*program
+	onlyLooks bool // in Kubernetes, nothing but looking is allowed
 }
 
 func (s *stage) history() string { return filepath.Join(s.home, "history.jsonl") }
@@ -95,16 +96,21 @@ func (s *stage) trueup(t *testing.T, args string, changes ...func(*program)) *pr
 		change(p)
 	}
 	s.programs = append(s.programs, p)
-	p.code = s.app(p).main(t.Context(), strings.Fields(args))
+	p.code = s.app(t, p).main(t.Context(), strings.Fields(args))
 	return p
 }
 
-func (s *stage) app(p *program) *app {
+func (s *stage) app(t *testing.T, p *program) *app {
 	a := newApp(Streams{In: p.in, Out: &p.out, Err: &p.err, Interrupts: p.interrupts, Version: "1.2.3",
 		Env: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok }})
 	a.transport = s.Transport()
 	a.openGuests = func(*session) (guests, error) { return fleetGuests{s.fleet}, nil }
-	a.openKube = func(context.Context, *session) (kubernetes, error) { return fleetKube{s.fleet}, nil }
+	a.openKube = func(context.Context, *session) (kubernetes, error) {
+		if s.onlyLooks {
+			return onlyLooks{fleetKube{s.fleet}, t}, nil
+		}
+		return fleetKube{s.fleet}, nil
+	}
 	a.screen = func(io.Writer) screen { return p.screen }
 	a.actor = func() string { return "ops@bastion" }
 	a.newRun = func() string { return "run-" + string(rune('0'+len(s.programs))) }

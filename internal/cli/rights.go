@@ -6,19 +6,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cks-trueup/trueup/internal/guest"
+	"github.com/cks-trueup/trueup/internal/kube"
 )
 
 func (a *app) rightsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rights",
-		Short: "Print the least rights that trueup needs: sudoers",
+		Short: "Print the least rights that trueup needs: sudoers, rbac",
 		Long: `Print the least rights that trueup needs in one of the systems that it talks
 to, made from the list of what this version of the program does there.
 Connects to nothing and changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.sudoersCommand())
+	c.AddCommand(a.sudoersCommand(), a.rbacCommand())
 	return c
 }
 
@@ -43,5 +44,41 @@ has the file of another version refuses the commands that have changed since.`,
 		},
 	}
 	c.Flags().StringVar(&user, "user", loginUser, "`user` that trueup logs in as")
+	return c
+}
+
+// defaultAccount is who gets the rights in Kubernetes where nobody is named.
+const defaultAccount = kube.LeaseNamespace + "/trueup"
+
+func (a *app) rbacCommand() *cobra.Command {
+	var to kube.Subjects
+	var look bool
+	c := &cobra.Command{
+		Use:   "rbac",
+		Short: "Print roles and bindings for the Kubernetes cluster",
+		Long: `Print a manifest that gives exactly the rights that this version of trueup uses
+in the Kubernetes cluster: a ClusterRole, Roles in kube-system and default, and
+their bindings. Without a name they are for a service account of its own,
+` + defaultAccount + `. A manifest names all who have the rights: applied
+again with other names, it takes them from those who are not named any more.`,
+		Example: `  trueup rights rbac | kubectl apply -f -
+  trueup rights rbac --look-only --group ops | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(to.Users)+len(to.Groups)+len(to.ServiceAccounts) == 0 {
+				to.ServiceAccounts = []string{defaultAccount}
+			}
+			manifest, err := kube.RBAC(to, !look, a.Version)
+			if err != nil {
+				return withCode(ExitUsage, err)
+			}
+			_, err = a.Out.Write(manifest)
+			return err
+		},
+	}
+	c.Flags().StringArrayVar(&to.Users, "user", nil, "`user` who gets the rights; repeatable")
+	c.Flags().StringArrayVar(&to.Groups, "group", nil, "`group` that gets the rights; repeatable")
+	c.Flags().StringArrayVar(&to.ServiceAccounts, "service-account", nil, "`NAMESPACE/NAME` of a service account, which is made; repeatable")
+	c.Flags().BoolVar(&look, "look-only", false, "only what commands need that change nothing")
 	return c
 }

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"context"
+	"slices"
 	"testing"
 
+	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/guest"
+	"github.com/cks-trueup/trueup/internal/kube"
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 // The rights are printed without any configuration, and without any connection.
@@ -27,6 +32,93 @@ func TestRightsSudoers(t *testing.T) {
 		s.trueup(t, "rights", bare).want(t, ExitOK).prints(t, "sudoers")
 		if got := s.Requests(); len(got) > 0 {
 			t.Errorf("requests: %v", got)
+		}
+	})
+}
+
+func TestRightsRBAC(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		for args, want := range map[string]struct {
+			to      kube.Subjects
+			changes bool
+		}{
+			"rights rbac":                   {kube.Subjects{ServiceAccounts: []string{"kube-system/trueup"}}, true},
+			"rights rbac --user ann":        {kube.Subjects{Users: []string{"ann"}}, true},
+			"rights rbac --user a --user b": {kube.Subjects{Users: []string{"a", "b"}}, true},
+			"rights rbac --look-only --group ops --service-account a/b": {kube.Subjects{Groups: []string{"ops"}, ServiceAccounts: []string{"a/b"}}, false},
+		} {
+			manifest, err := kube.RBAC(want.to, want.changes, "1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.trueup(t, args, bare).want(t, ExitOK).out.String(); got != string(manifest) {
+				t.Errorf("%q prints:\n%s", args, got)
+			}
+		}
+		golden(t, "rights-rbac.yaml", s.trueup(t, "rights rbac", bare).out.String())
+		s.trueup(t, "rights rbac --service-account trueup", bare).want(t, ExitUsage).says(t, `"trueup" is no service account`).oneError(t)
+	})
+}
+
+// onlyLooks is Kubernetes for someone with nothing but the rights to look.
+type onlyLooks struct {
+	kubernetes
+
+	t *testing.T
+}
+
+// may fails the test if the right is not one of those to look.
+func (o onlyLooks) may(verb, resource string) {
+	o.t.Helper()
+	if !slices.ContainsFunc(kube.Rights(), func(r kube.Right) bool { return r.Looks && r.Verb == verb && r.Resource == resource }) {
+		o.t.Errorf("a command that changes nothing needs to %s %s", verb, resource)
+	}
+}
+
+func (o onlyLooks) Lock() rollout.Lock {
+	o.may("patch", "leases")
+	return o.kubernetes.Lock()
+}
+
+func (o onlyLooks) Nodes(ctx context.Context) ([]capacity.Node, error) {
+	o.may("list", "nodes")
+	return o.kubernetes.Nodes(ctx)
+}
+
+func (o onlyLooks) Node(ctx context.Context, name string) (capacity.Node, error) {
+	o.may("get", "nodes")
+	return o.kubernetes.Node(ctx, name)
+}
+
+func (o onlyLooks) Watch(ctx context.Context, name string) (<-chan struct{}, error) {
+	o.may("watch", "nodes")
+	return o.kubernetes.Watch(ctx, name)
+}
+
+func (o onlyLooks) Patch(ctx context.Context, p rollout.NodePatch) (capacity.Node, error) {
+	o.may("patch", "nodes")
+	return o.kubernetes.Patch(ctx, p)
+}
+
+func (o onlyLooks) Record(ctx context.Context, e rollout.NodeEvent) error {
+	o.may("create", "events")
+	return o.kubernetes.Record(ctx, e)
+}
+
+func (o onlyLooks) Shelve(ctx context.Context, tenure rollout.Tenure, id, text string) error {
+	o.may("patch", "leases")
+	return o.kubernetes.Shelve(ctx, tenure, id, text)
+}
+
+// The commands that change nothing get along with the rights of --look-only.
+func TestLookOnly(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.onlyLooks = true
+		for args, code := range map[string]int{
+			"clusters": ExitOK, "status prod": ExitOK, "plan prod --worker big": ExitOK, "preflight prod --worker big": ExitOK,
+			"verify prod": ExitOK, "explain prod prod-node-18f3c0d7b2": ExitOK, "history": ExitOK,
+		} {
+			s.trueup(t, args).want(t, code)
 		}
 	})
 }

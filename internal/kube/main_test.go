@@ -50,6 +50,10 @@ func runWithAPIServer(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "stop kube-apiserver and etcd:", err)
 		}
 	}()
+	if err := prepareLeastUser(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "grant what `trueup rights rbac` prints:", err)
+		return 1
+	}
 	return m.Run()
 }
 
@@ -102,33 +106,38 @@ func clientAs(t *testing.T, o Options, user string, groups ...string) *Client {
 	return c
 }
 
-// newClient returns a client with all rights, as the kubeconfig from CloudStack gives them.
+// newClient returns a client with exactly the rights that `trueup rights rbac` gives: so each test shows that they are enough.
 func newClient(t *testing.T, o Options) *Client {
 	t.Helper()
-	return clientAs(t, o, "kubernetes-admin", "system:masters")
+	return clientAs(t, o, leastUser)
 }
 
 // kubectl runs the real kubectl and returns what it printed.
 func kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
-	user, err := apiServer.AddUser(envtest.User{Name: "someone", Groups: []string{"system:masters"}}, nil)
+	text, err := runKubectl(arguments...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+func runKubectl(arguments ...string) (string, error) {
+	user, err := apiServer.AddUser(envtest.User{Name: "someone", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return "", err
+	}
 	command, err := user.Kubectl()
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	stdout, stderr, err := command.Run(arguments...)
 	if err != nil {
 		text, _ := io.ReadAll(stderr)
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(arguments, " "), err, text)
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(arguments, " "), err, text)
 	}
 	text, err := io.ReadAll(stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(text), err
 }
 
 // makeNode creates a Node that is removed at the end of the test.

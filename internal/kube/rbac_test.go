@@ -6,70 +6,261 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-const manifest = "../../packaging/rbac.yaml"
-
 const serviceAccount = "system:serviceaccount:kube-system:trueup"
 
-// right is one verb on one resource in one namespace; an empty namespace is the whole cluster.
-type right struct{ namespace, group, resource, name, verb string }
-
-func (r right) String() string {
-	return strings.TrimSpace(r.verb + " " + r.resource + " " + r.namespace)
+// manifest is what `trueup rights rbac` prints.
+func manifest(t *testing.T, to Subjects, changes bool) []byte {
+	t.Helper()
+	text, err := RBAC(to, changes, "1.2.3")
+	fatal(t, err)
+	return text
 }
 
-// grantedRights reads every right out of the manifest.
-func grantedRights(t *testing.T) []right {
-	t.Helper()
-	data, err := os.ReadFile(manifest)
+// leastUser is who all tests of the package are: a user with what the manifest gives, and nothing else.
+const leastUser = "trueup"
+
+// prepareLeastUser gives the user the manifest's rights.
+func prepareLeastUser(ctx context.Context) error {
+	text, err := RBAC(Subjects{Users: []string{leastUser}}, true, "1.2.3")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	var rights []right
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	folder, err := os.MkdirTemp("", "rbac")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "rbac.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	if _, err := runKubectl("apply", "--validate=strict", "-f", file); err != nil {
+		return err
+	}
+	as, err := kubernetes.NewForConfig(apiServer.Config)
+	if err != nil {
+		return err
+	}
+	return haveRights(ctx, as, leastUser, Rights())
+}
+
+// object is any object of the manifest.
+type object struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `json:"metadata"`
+
+	Rules    []rbacv1.PolicyRule
+	Subjects []rbacv1.Subject
+	RoleRef  rbacv1.RoleRef
+}
+
+// objects reads the manifest as the API server does: strictly.
+func objects(t *testing.T, manifest []byte) (out []object) {
+	t.Helper()
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return rights
+			return out
 		}
-		if err != nil {
-			t.Fatal(err)
+		fatal(t, err)
+		var o object
+		fatal(t, yaml.UnmarshalStrict(document, &o))
+		out = append(out, o)
+	}
+}
+
+// granted are the rights that the manifest gives by its roles.
+func granted(t *testing.T, manifest []byte) (rights []string) {
+	t.Helper()
+	for _, o := range objects(t, manifest) {
+		for _, rule := range o.Rules {
+			if len(rule.APIGroups) != 1 || len(rule.Resources) != 1 || len(rule.ResourceNames) > 1 || rule.NonResourceURLs != nil {
+				t.Errorf("%+v", rule)
+			}
+			for _, verb := range rule.Verbs {
+				r := Right{Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0], Namespace: o.Namespace}
+				if rule.ResourceNames != nil {
+					r.Name = rule.ResourceNames[0]
+				}
+				rights = append(rights, described(r))
+			}
 		}
-		var role rbacv1.Role // a ClusterRole has the same rules
-		if err := yaml.Unmarshal(document, &role); err != nil {
-			t.Fatal(err)
+	}
+	slices.Sort(rights)
+	return rights
+}
+
+func described(r Right) string { return fmt.Sprintf("%s (group %q)", r, r.Group) }
+
+// wanted are the rights of the list, or those of them that look.
+func wanted(changes bool) (rights []Right) {
+	return slices.DeleteFunc(Rights(), func(r Right) bool { return !changes && !r.Looks })
+}
+
+// The manifest gives exactly the rights of the list, to exactly the subjects, each role by its binding.
+func TestManifest(t *testing.T) {
+	for name, changes := range map[string]bool{"trueup": true, "trueup-look": false} {
+		text := manifest(t, Subjects{Users: []string{"ann"}, Groups: []string{"ops: \"night\""}, ServiceAccounts: []string{"tools/scaler"}}, changes)
+		var want []string
+		for _, r := range wanted(changes) {
+			want = append(want, described(r))
 		}
-		for _, rule := range role.Rules {
-			rights = append(rights, rightsOf(role.Namespace, rule)...)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, granted(t, text)); diff != "" {
+			t.Errorf("%s (-list +manifest):\n%s", name, diff)
+		}
+		roles, bindings := map[string]bool{}, map[string]bool{}
+		for _, o := range objects(t, text) {
+			key := strings.TrimSuffix(o.Kind, "Binding") + " " + o.Namespace
+			switch {
+			case o.Kind == "ServiceAccount":
+				if o.APIVersion != "v1" || o.Namespace != "tools" || o.Name != "scaler" {
+					t.Errorf("%+v", o)
+				}
+			case strings.HasSuffix(o.Kind, "Binding"):
+				bindings[key] = true
+				if o.RoleRef.Kind+" "+o.Namespace != key || o.RoleRef.Name != name || o.Name != name {
+					t.Errorf("%+v", o)
+				}
+				const group = "rbac.authorization.k8s.io"
+				if diff := cmp.Diff([]rbacv1.Subject{{Kind: "User", APIGroup: group, Name: "ann"}, {Kind: "Group", APIGroup: group, Name: "ops: \"night\""},
+					{Kind: "ServiceAccount", Namespace: "tools", Name: "scaler"}}, o.Subjects); diff != "" {
+					t.Error(diff)
+				}
+			default:
+				roles[key] = true
+			}
+		}
+		if diff := cmp.Diff(roles, bindings); diff != "" || len(roles) < 2 {
+			t.Errorf("roles and bindings: %s", diff)
+		}
+		if !strings.HasPrefix(string(text), "# What trueup 1.2.3 needs ") {
+			t.Errorf("it does not name its version: %.60s", text)
 		}
 	}
 }
 
-func rightsOf(namespace string, rule rbacv1.PolicyRule) []right {
-	var rights []right
-	name := ""
-	if len(rule.ResourceNames) > 0 {
-		name = rule.ResourceNames[0]
+func TestManifestRefusesSubjects(t *testing.T) {
+	for _, to := range []Subjects{{}, {Users: []string{""}}, {Groups: []string{""}}, {ServiceAccounts: []string{"trueup"}}, {ServiceAccounts: []string{"a/b/c"}},
+		{ServiceAccounts: []string{"/trueup"}}, {ServiceAccounts: []string{"kube-system/"}}, {ServiceAccounts: []string{"Kube/true up"}}} {
+		if text, err := RBAC(to, true, "1.2.3"); err == nil {
+			t.Errorf("%+v: %s", to, text)
+		}
 	}
-	for _, verb := range rule.Verbs {
-		rights = append(rights, right{namespace, rule.APIGroups[0], rule.Resources[0], name, verb})
+}
+
+// Every request that the client can make is one of the list, or one that every user may make, and the list has no other.
+func TestRightsAreTheRequests(t *testing.T) {
+	requests := requestsInCode(t)
+	for _, open := range []string{"get /readyz"} {
+		if !requests[open] {
+			t.Errorf("%s is not requested", open)
+		}
+		delete(requests, open)
 	}
-	return rights
+	listed := map[string]bool{}
+	for _, r := range Rights() {
+		listed[r.Verb+" "+r.Resource] = true
+		if r.For == "" || r.Without == "" {
+			t.Errorf("%s is not explained", r)
+		}
+	}
+	if diff := cmp.Diff(requests, listed); diff != "" {
+		t.Errorf("requests (-code +Rights):\n%s", diff)
+	}
+}
+
+// requestsInCode finds what requests are called in the package: every request has a call, by which its errors name it.
+func requestsInCode(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	fatal(t, err)
+	requests := map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || name == "rights.go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		fatal(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if kind, is := n.Type.(*ast.Ident); is && kind.Name == "call" {
+					if verb := literal(field(n, "verb")); verb != "" { // else leaseCall's own
+						requests[verb+" "+literal(field(n, "resource"))] = true
+					}
+				}
+			case *ast.CallExpr:
+				if f, is := n.Fun.(*ast.Ident); is && f.Name == "leaseCall" {
+					requests[literal(n.Args[0])+" leases"] = true
+				}
+			}
+			return true
+		})
+	}
+	return requests
+}
+
+func field(l *ast.CompositeLit, name string) ast.Expr {
+	for _, e := range l.Elts {
+		if pair, is := e.(*ast.KeyValueExpr); is && pair.Key.(*ast.Ident).Name == name {
+			return pair.Value
+		}
+	}
+	return nil
+}
+
+func literal(e ast.Expr) string {
+	if l, is := e.(*ast.BasicLit); is {
+		return strings.Trim(l.Value, `"`)
+	}
+	return ""
+}
+
+// docs/rbac.md has one row for each right, in the order of the list.
+func TestRightsAreExplained(t *testing.T) {
+	var rows strings.Builder
+	for _, r := range Rights() {
+		where, look := "cluster", "no"
+		if r.Namespace != "" {
+			where = r.Namespace
+		}
+		if r.Name != "" {
+			where += ", only `" + r.Name + "`"
+		}
+		if r.Looks {
+			look = "yes"
+		}
+		fmt.Fprintf(&rows, "| %s %s | %s | %s | %s | %s |\n", r.Verb, r.Resource, where, look, r.For, r.Without)
+	}
+	text, err := os.ReadFile("../../docs/rbac.md")
+	fatal(t, err)
+	if !strings.Contains(string(text), "|---|---|---|---|---|\n"+rows.String()+"\n") {
+		t.Errorf("docs/rbac.md must have these rows and no others:\n%s", rows.String())
+	}
 }
 
 // exercises is one use of the port for each right.
@@ -87,10 +278,10 @@ func exercises(node string) map[string]func(context.Context, *Client) error {
 			}
 			return err
 		},
-		"get leases kube-system":    func(ctx context.Context, c *Client) error { _, err := c.Holder(ctx); return err },
-		"create leases kube-system": acquireAndForget, // without a Lease
-		"patch leases kube-system":  acquireAndForget, // of a free Lease
-		"create events default": func(ctx context.Context, c *Client) error {
+		"get leases":    func(ctx context.Context, c *Client) error { _, err := c.Holder(ctx); return err },
+		"create leases": acquireAndForget, // without a Lease
+		"patch leases":  acquireAndForget, // of a free Lease
+		"create events": func(ctx context.Context, c *Client) error {
 			return c.Record(ctx, rollout.NodeEvent{NodeName: node, NodeUID: "u", Reason: "Test", Message: "m"})
 		},
 	}
@@ -108,8 +299,10 @@ func acquireAndForget(ctx context.Context, c *Client) error {
 // The manifest's service account can do the whole of a rollout, with the Node and RBAC authorisers of a real cluster.
 func TestManifestIsEnough(t *testing.T) {
 	noLease(t)
-	kubectl(t, "apply", "-f", manifest)
-	awaitRights(t, serviceAccount, grantedRights(t))
+	file := filepath.Join(t.TempDir(), "rbac.yaml")
+	fatal(t, os.WriteFile(file, manifest(t, Subjects{Users: []string{leastUser}, ServiceAccounts: []string{"kube-system/trueup"}}, true), 0o600))
+	kubectl(t, "apply", "--validate=strict", "-f", file)
+	awaitRights(t, serviceAccount, Rights())
 	clock := newHandClock()
 	c := clientAs(t, Options{Clock: clock}, serviceAccount)
 	name := makeNode(t)
@@ -152,34 +345,33 @@ func TestManifestIsEnough(t *testing.T) {
 // Every right of the manifest is needed: without it, exactly its use is denied, by name.
 func TestEachRightIsNeeded(t *testing.T) {
 	node := makeNode(t)
-	granted := grantedRights(t)
-	uses := exercises(node)
-	if len(granted) != len(uses) {
-		t.Fatalf("the manifest grants %d rights, the tests know %d", len(granted), len(uses))
+	rights, uses := Rights(), exercises(node)
+	if len(rights) != len(uses) {
+		t.Fatalf("there are %d rights, the tests know %d", len(rights), len(uses))
 	}
-	for i, missing := range granted {
+	for i, missing := range rights {
 		t.Run("without "+missing.String(), func(t *testing.T) {
 			noLease(t)
-			if missing.verb == "patch" && missing.resource == "leases" {
+			if missing.Verb == "patch" && missing.Resource == "leases" {
 				freeLease(t)
 			}
 			user := fmt.Sprintf("least-%d", i)
-			rest := slices.Delete(slices.Clone(granted), i, i+1)
+			rest := slices.Delete(slices.Clone(rights), i, i+1)
 			grant(t, user, rest)
 			awaitRights(t, user, rest)
-			use, known := uses[missing.String()]
+			use, known := uses[missing.Verb+" "+missing.Resource]
 			if !known {
 				t.Fatalf("no test uses %s", missing)
 			}
 			err := use(t.Context(), clientAs(t, Options{}, user))
 			checkSentinel(t, err, rollout.ErrDenied)
-			for _, want := range []string{missing.verb, missing.resource, "docs/rbac.md"} {
+			for _, want := range []string{missing.Verb, missing.Resource, "docs/rbac.md"} {
 				if err != nil && !strings.Contains(err.Error(), want) {
 					t.Errorf("%v does not name %s", err, want)
 				}
 			}
-			for _, other := range []string{"get nodes", "list nodes", "watch nodes", "patch nodes", "list pods", "create events default"} {
-				if other == missing.String() {
+			for _, other := range []string{"get nodes", "list nodes", "watch nodes", "patch nodes", "list pods", "create events"} {
+				if other == missing.Verb+" "+missing.Resource {
 					continue
 				}
 				if err := uses[other](t.Context(), clientAs(t, Options{}, user)); err != nil {
@@ -187,6 +379,30 @@ func TestEachRightIsNeeded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With the rights to look, all that is needed to show a cluster can be read, and nothing can be written.
+func TestRightsToLook(t *testing.T) {
+	freeLease(t)
+	node := makeNode(t)
+	grant(t, "looker", wanted(false))
+	awaitRights(t, "looker", wanted(false))
+	c := clientAs(t, Options{}, "looker")
+	for name, use := range map[string]func(context.Context) error{
+		"Nodes":        func(ctx context.Context) error { _, err := c.Nodes(ctx); return err },
+		"Holder":       func(ctx context.Context) error { _, err := c.Holder(ctx); return err },
+		"Claims":       func(ctx context.Context) error { _, err := c.Claims(ctx); return err },
+		"ControlPlane": func(ctx context.Context) error { _, err := c.ControlPlane(ctx); return err },
+	} {
+		if err := use(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, use := range exercises(node) {
+		if verb, _, _ := strings.Cut(name, " "); verb == "patch" || verb == "create" && name != "create leases" {
+			checkSentinel(t, use(t.Context(), c), rollout.ErrDenied)
+		}
 	}
 }
 
@@ -204,17 +420,17 @@ func freeLease(t *testing.T) {
 }
 
 // grant gives the user the rights, by one role in each namespace.
-func grant(t *testing.T, user string, rights []right) {
+func grant(t *testing.T, user string, rights []Right) {
 	t.Helper()
 	rbac := admin(t).RbacV1()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, r := range rights {
-		rule := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.resource}, Verbs: []string{r.verb}}
-		if r.name != "" {
-			rule.ResourceNames = []string{r.name}
+		rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{r.Verb}}
+		if r.Name != "" {
+			rule.ResourceNames = []string{r.Name}
 		}
-		rules[r.namespace] = append(rules[r.namespace], rule)
+		rules[r.Namespace] = append(rules[r.Namespace], rule)
 	}
 	for namespace, rules := range rules {
 		meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
@@ -241,30 +457,31 @@ func fatal(t *testing.T, err error) {
 	}
 }
 
-// awaitRights waits until the API server's RBAC cache has the new roles; there is nothing to watch for that but its answers.
-func awaitRights(t *testing.T, user string, rights []right) {
+// awaitRights waits until the API server's RBAC cache has the new roles.
+func awaitRights(t *testing.T, user string, rights []Right) {
 	t.Helper()
-	reviews := admin(t).AuthorizationV1().SubjectAccessReviews()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(soon)
+	fatal(t, haveRights(t.Context(), admin(t), user, rights))
+}
+
+// haveRights waits for the rights; there is nothing to watch for them but the API server's answers.
+func haveRights(ctx context.Context, as kubernetes.Interface, user string, rights []Right) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
 	for _, r := range rights {
 		for allowed := false; !allowed; {
-			review, err := reviews.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			review, err := as.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: user,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: r.namespace, Verb: r.verb, Group: r.group, Resource: r.resource, Name: r.name,
+					Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Name: r.Name,
 				},
 			}}, metav1.CreateOptions{})
-			fatal(t, err)
-			if allowed = review.Status.Allowed; allowed {
-				break
+			if err != nil {
+				return fmt.Errorf("%s has no right to %s: %w", user, r, err)
 			}
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("%s has no right to %s", user, r)
+			if allowed = review.Status.Allowed; !allowed {
+				sleep(ctx, 10*time.Millisecond)
 			}
 		}
 	}
+	return nil
 }
