@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -59,11 +61,26 @@ type node struct {
 	etcd   *capacity.Etcd // on a dedicated etcd machine, which has no Node
 }
 
+// leastRole is what the role allows that `trueup rights cloudstack-role` prints: so all tests of the commands show that it is enough.
+func leastRole(t *testing.T) (allowed []string) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(cloudstack.RoleCSV())).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row[1] == "allow" {
+			allowed = append(allowed, row[0])
+		}
+	}
+	return allowed
+}
+
 // newFleet has one control-plane node and two workers with 2 CPUs and 2048 MiB; names are as long as CKS makes them.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{Model: standin.New(standin.Config{Seed: 1, AgentStep: time.Second}), upon: map[string]func(){}, shelf: map[string]string{}}
-	f.owner = f.AddAccount(standin.Account{Name: "owner"})
+	f.owner = f.AddAccount(standin.Account{Name: "owner", Commands: leastRole(t)})
 	small := f.AddOffering(standin.FixedOffering("small", 2, 2048))
 	f.AddOffering(standin.FixedOffering("big", 4, 4096))
 	f.AddOffering(standin.FixedOffering("huge", 8, 8192))

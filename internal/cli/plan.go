@@ -181,7 +181,7 @@ func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capaci
 		return planDocument{}, err
 	}
 	cluster := s.facts(facts)
-	cluster.Offline = offline
+	cluster.Offline, cluster.Needed = offline, cloudstack.Needed(offline)
 	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(cluster, offerings)}
 	doc.ClusterID, doc.ClusterName = s.cluster.ID, s.cluster.Name
 	return doc, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/guest"
 	"github.com/cks-trueup/trueup/internal/kube"
 )
@@ -12,14 +13,14 @@ import (
 func (a *app) rightsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rights",
-		Short: "Print the least rights that trueup needs: sudoers, rbac",
+		Short: "Print the least rights that trueup needs in one system",
 		Long: `Print the least rights that trueup needs in one of the systems that it talks
 to, made from the list of what this version of the program does there.
 Connects to nothing and changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.sudoersCommand(), a.rbacCommand())
+	c.AddCommand(a.sudoersCommand(), a.rbacCommand(), a.cloudStackRoleCommand())
 	return c
 }
 
@@ -80,5 +81,30 @@ again with other names, it takes them from those who are not named any more.`,
 	c.Flags().StringArrayVar(&to.Groups, "group", nil, "`group` that gets the rights; repeatable")
 	c.Flags().StringArrayVar(&to.ServiceAccounts, "service-account", nil, "`NAMESPACE/NAME` of a service account, which is made; repeatable")
 	c.Flags().BoolVar(&look, "look-only", false, "only what commands need that change nothing")
+	return c
+}
+
+func (a *app) cloudStackRoleCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "cloudstack-role",
+		Short: "Print the rules of a role for CloudStack",
+		Long: `Print the rules of a CloudStack role that may use exactly the API commands of
+this version of trueup, and no other: as the CSV file that CloudStack's web
+interface takes at Roles, Import Role (choose the type User), or with -o cmk as
+calls of CloudMonkey.`,
+		Example: `  trueup rights cloudstack-role >trueup-role.csv
+  trueup rights cloudstack-role -o cmk | ROLE=id-of-the-role sh -e`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text := cloudstack.RoleCSV()
+			if output == "cmk" {
+				text = cloudstack.RoleCalls(a.Version)
+			}
+			_, err := fmt.Fprint(a.Out, text)
+			return err
+		},
+	}
+	addOutput(c, &output, "csv", "cmk")
 	return c
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/guest"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -57,6 +59,17 @@ func TestRightsRBAC(t *testing.T) {
 		}
 		golden(t, "rights-rbac.yaml", s.trueup(t, "rights rbac", bare).out.String())
 		s.trueup(t, "rights rbac --service-account trueup", bare).want(t, ExitUsage).says(t, `"trueup" is no service account`).oneError(t)
+	})
+}
+
+func TestRightsCloudStackRole(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		for args, want := range map[string]string{"": cloudstack.RoleCSV(), "-o csv": cloudstack.RoleCSV(), "-o cmk": cloudstack.RoleCalls("1.2.3")} {
+			if got := s.trueup(t, "rights cloudstack-role "+args, bare).want(t, ExitOK).out.String(); got != want {
+				t.Errorf("%q prints:\n%s", args, got)
+			}
+		}
+		s.trueup(t, "rights cloudstack-role -o json", bare).want(t, ExitUsage).oneError(t)
 	})
 }
 
@@ -121,4 +134,31 @@ func TestLookOnly(t *testing.T) {
 			s.trueup(t, args).want(t, code)
 		}
 	})
+}
+
+// With the needed commands, and the one that tells of permissions, a change works; without any single one of them it ends before anything is changed.
+func TestNeededCommands(t *testing.T) {
+	for _, offline := range []bool{false, true} {
+		needed := cloudstack.Needed(offline)
+		for missing := -1; missing < len(needed); missing++ {
+			play(t, func(t *testing.T, s *stage) {
+				if offline {
+					s.stop(t)
+				}
+				before, allowed := len(s.changes()), append(slices.Clone(needed), "listApis")
+				if missing >= 0 {
+					allowed = slices.Delete(allowed, missing, missing+1)
+				}
+				a := s.AddAccount(standin.Account{Name: "least", Admin: true, Commands: allowed})
+				p := s.trueup(t, "scale prod --worker big --yes", with("CLOUDSTACK_API_KEY", a.APIKey), with("CLOUDSTACK_SECRET_KEY", a.SecretKey))
+				if missing < 0 {
+					p.want(t, ExitOK)
+					return
+				}
+				if now := s.changes(); p.code != ExitRefused && p.code != ExitUnreachable || len(now) != before {
+					t.Errorf("offline %t, without %s: exit code %d, changed %v: %s", offline, needed[missing], p.code, now[before:], p.err.String())
+				}
+			})
+		}
+	}
 }

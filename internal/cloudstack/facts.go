@@ -10,16 +10,6 @@ import (
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 )
 
-// Commands are the API commands that trueup uses, sorted. Those that begin with scale or start change something; scaleVirtualMachine alone is needed
-// for a running cluster.
-func Commands() []string {
-	return []string{
-		"getKubernetesClusterConfig", "listApis", "listAsyncJobs", "listCapabilities", "listConfigurations",
-		"listKubernetesClusters", "listPortForwardingRules", "listServiceOfferings", "listTemplates", "listVirtualMachines",
-		"queryAsyncJobResult", "scaleKubernetesCluster", "scaleVirtualMachine", "startKubernetesCluster",
-	}
-}
-
 // Truth is what is known about a yes-or-no question. Its zero value is Unknown: what could not be read is never a "no".
 type Truth int
 
@@ -171,11 +161,11 @@ func (c *Client) permitted(ctx context.Context) map[string]Fact {
 	})
 	for _, command := range Commands() {
 		if err != nil {
-			out[command] = Fact{Source: err.Error()}
+			out[command.Name] = Fact{Source: err.Error()}
 			continue
 		}
-		listed := slices.ContainsFunc(reply.Apis, func(api *sdk.Api) bool { return strings.EqualFold(api.Name, command) })
-		out[command] = Fact{Truth: truth(listed), Source: "listApis"}
+		listed := slices.ContainsFunc(reply.Apis, func(api *sdk.Api) bool { return strings.EqualFold(api.Name, command.Name) })
+		out[command.Name] = Fact{Truth: truth(listed), Source: "listApis"}
 	}
 	return out
 }

@@ -54,8 +54,8 @@ type Cluster struct {
 	DynamicScaling *bool
 	// Offline says that nothing of the cluster runs, and that its offerings are to be changed in CloudStack alone.
 	Offline bool
-	// Commands are the API commands that the account may use; nil if they can't be read.
-	Commands []string
+	// Commands are the API commands that the account may use; nil if they can't be read. Needed are those without which the change is not begun.
+	Commands, Needed []string
 }
 
 // Checks runs every check of a live rollout with these goals, or of a change of what does not run.
@@ -67,9 +67,9 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 		}
 	}
 	if c.Offline {
-		return append(out, commands(c, "listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleKubernetesCluster", "queryAsyncJobResult"))
+		return append(out, commands(c))
 	}
-	return append(out, dynamicScaling(c), commands(c, "listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"))
+	return append(out, dynamicScaling(c), commands(c))
 }
 
 // Ignorable tells whether a person may decide to go on against a check of the cluster. What they may read of it can be wrong; its state and type are not.
@@ -170,13 +170,13 @@ func dynamicScaling(c Cluster) Check {
 }
 
 // commands tells whether the account may use the commands without which nothing of it can work.
-func commands(c Cluster, needed ...string) Check {
+func commands(c Cluster) Check {
 	out := Check{ID: "cloudstack-permissions", Name: "permissions in CloudStack", Verdict: Unknown, Evidence: "listApis is not allowed for this account"}
 	if c.Commands == nil {
 		return out
 	}
 	var missing []string
-	for _, name := range needed {
+	for _, name := range c.Needed {
 		if !slices.ContainsFunc(c.Commands, func(have string) bool { return strings.EqualFold(have, name) }) {
 			missing = append(missing, name)
 		}

@@ -12,7 +12,7 @@ import (
 
 func healthy() Cluster {
 	yes := true
-	return Cluster{Name: "demo", State: "Running", Type: "CloudManaged", DynamicScaling: &yes, Commands: []string{"listVirtualMachines", "listKubernetesClusters", "listServiceOfferings", "scaleVirtualMachine", "queryAsyncJobResult"},
+	return Cluster{Name: "demo", State: "Running", Type: "CloudManaged", DynamicScaling: &yes, Commands: []string{"listVirtualMachines", "scaleVirtualMachine"}, Needed: []string{"listVirtualMachines", "scaleVirtualMachine"},
 		Nodes: map[rollout.Role]int{rollout.RoleControl: 1, rollout.RoleWorker: 2}}
 }
 
