@@ -89,10 +89,13 @@ func AllocatableWarning(capacityBefore, allocatableBefore Resources, n Node) str
 	return fmt.Sprintf("the reservation changed: allocatable was %s, now it is %s; a kubelet restart applies pending configuration, and reservations may be percentages", before, after)
 }
 
+// ExtendedCheck is the name of CheckExtended's check.
+const ExtendedCheck = "extended resources of the Node"
+
 // CheckExtended tells whether every extended resource (devices and the like) is back at its former allocatable amount. kubelet
 // starts with none of them until their device plugins register again.
 func CheckExtended(allocatableBefore Resources, n Node) Check {
-	c := Check{Layer: LayerAllocatable, What: "extended resources of the Node", OK: true, Expected: "none", Observed: "none"}
+	c := Check{Layer: LayerAllocatable, What: ExtendedCheck, OK: true, Expected: "none", Observed: "none"}
 	var want, have []string
 	for _, name := range slices.Sorted(maps.Keys(allocatableBefore)) {
 		if !strings.Contains(name, "/") {

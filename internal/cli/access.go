@@ -76,6 +76,7 @@ type guests interface {
 type kubernetes interface {
 	rollout.Nodes
 	rollout.Health
+	rollout.Pods
 	rollout.Shelf
 	Claims(ctx context.Context) (map[string]string, error)
 	Nodes(ctx context.Context) ([]capacity.Node, error)

@@ -58,6 +58,8 @@ type node struct {
 	inside capacity.Inspection
 	closed error // why it can't be inspected
 	name   string
+	pods   []capacity.Pod
+	reject string         // why a restarted kubelet rejects the pods; empty if it takes them
 	etcd   *capacity.Etcd // on a dedicated etcd machine, which has no Node
 }
 
@@ -301,6 +303,11 @@ func (g fleetGuest) RestartKubelet(_ context.Context, invocation string) (rollou
 	}
 	g.m.starts++
 	u.InvocationID, u.MainPID, u.Start = fmt.Sprintf("inv-%d", g.m.starts), 100+g.m.starts, time.Since(g.m.booted)
+	for i := range g.m.pods {
+		if g.m.reject != "" {
+			g.m.pods[i].Phase, g.m.pods[i].Reason, g.m.pods[i].Ready = "Failed", g.m.reject, false
+		}
+	}
 	time.AfterFunc(2*time.Second, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -321,6 +328,12 @@ func (fleetKube) Close() {}
 func (f fleetKube) Lock() rollout.Lock { return fleetLock(f) }
 
 func (f fleetKube) ControlPlane(context.Context) (string, error) { return "", nil }
+
+func (f fleetKube) Pods(_ context.Context, node string) ([]capacity.Pod, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.find(node).pods), nil
+}
 
 func (f fleetKube) Holder(context.Context) (kube.Holding, error) {
 	f.mu.Lock()

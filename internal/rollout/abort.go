@@ -166,6 +166,9 @@ func (w *walk) releaseUnder(ctx context.Context) error {
 	if err := w.Lock.Check(effect, w.tenure); err != nil {
 		return w.complete(&Fault{Layer: capacity.LayerLock, Move: MoveRelease, Summary: "the Lease is not ours any more, or can't be read: nothing further was done", Cause: err})
 	}
+	if w.claim.Restart != nil {
+		w.readPods(effect)
+	}
 	sentence := Sentence(ActionRelease, w.goal, w.claim, w.seen)
 	w.tell(Event{Move: MoveRelease, Action: ActionRelease, Text: sentence})
 	err := w.releaseNode(effect)

@@ -87,6 +87,8 @@ type RestartIntent struct {
 	// CPUsOnline and BlocksOnline are the hardware that the restarted kubelet finds.
 	CPUsOnline   int `json:"cpusOnline"`
 	BlocksOnline int `json:"blocksOnline"`
+	// Pods are the node's pods just before the restart; nil where they were not asked for.
+	Pods *KeptPods `json:"pods,omitempty"`
 }
 
 // Tenure returns the tenure under which the claim was last written.

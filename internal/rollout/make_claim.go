@@ -77,6 +77,7 @@ func restarting(claim Claim, seen Observation) *Claim {
 		BootID: seen.Guest.BootID, InvocationID: u.InvocationID, MainPID: u.MainPID, Start: u.Start,
 		BootTime: seen.Guest.BootTime(), Heartbeat: seen.Node.Ready.Heartbeat,
 		CPUsOnline: seen.Guest.CPUsOnline, BlocksOnline: seen.Guest.BlocksOnline,
+		Pods: keptPods(seen.Pods),
 	}
 	return &claim
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
@@ -30,6 +31,10 @@ func releaseWarnings(claim *Claim, seen Observation, uncordon bool) []string {
 	if s := capacity.CgroupWarning(claim.Before.Capacity, seen.Guest, n); s != "" {
 		out = append(out, s)
 	}
+	if c := capacity.CheckExtended(claim.Before.Allocatable, n); !c.OK {
+		out = append(out, fmt.Sprintf("extended resources are not back since kubelet's restart: %s, before %s; look at their device plugins", c.Observed, c.Expected))
+	}
+	out = append(out, podWarnings(claim, seen)...)
 	if claim.Cordoned && !uncordon && n.Unschedulable {
 		out = append(out, "the node stays cordoned: somebody else cordoned it meanwhile")
 	}

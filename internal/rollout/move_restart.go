@@ -11,6 +11,7 @@ func (w *walk) restartKubelet(ctx context.Context) error {
 	if err := w.writeClaim(ctx, restarting(*w.claim, w.seen), NodePatch{}); err != nil {
 		return notDone{err}
 	}
+	w.current.pods = false // from here on they may have changed; a lost race for the claim costs no other list of them
 	result, err := w.guest.RestartKubelet(ctx, w.claim.Restart.InvocationID)
 	if err != nil {
 		return err

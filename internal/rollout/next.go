@@ -158,6 +158,7 @@ func nextNode(goal Goal, claim *Claim, seen Observation) Step {
 	}
 	if c, failed := capacity.Failed(verification(goal, claim, seen)...); failed {
 		s := wait(MoveVerify, c)
+		s.Yields = c.What == podsCheck || c.What == capacity.ExtendedCheck
 		if c.What == settledCheck {
 			s.Wake = goal.Settle - seen.Guest.KubeletAge()
 		}
@@ -209,12 +210,19 @@ func verification(goal Goal, claim *Claim, seen Observation) []capacity.Check {
 		capacity.CheckCapacity(seen.Guest, seen.Node),
 		capacity.CheckReady(seen.Node),
 		capacity.CheckAllocatable(b.Capacity, b.Allocatable, seen.Node),
-		capacity.CheckExtended(b.Allocatable, seen.Node),
+		patiently(goal, seen, capacity.CheckExtended(b.Allocatable, seen.Node)),
 		checkKubepods(seen),
 		capacity.CheckKubepodsMemory(b.Guest, b.Capacity, seen.Guest, seen.Node),
 		checkPeers(seen),
+		patiently(goal, seen, checkPods(claim, seen)),
 		capacity.CheckSettled(seen.Guest, goal.Settle),
 	}
+}
+
+// patiently is a check that holds once it has been waited for long enough: what it is about comes back by itself or not at all.
+func patiently(goal Goal, seen Observation, c capacity.Check) capacity.Check {
+	c.OK = c.OK || seen.Guest.KubeletAge() >= goal.patience()
+	return c
 }
 
 func freshness(claim *Claim, seen Observation) capacity.Freshness {

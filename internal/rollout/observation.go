@@ -19,6 +19,8 @@ type Observation struct {
 	Inspection *capacity.Inspection `json:"inspection,omitempty"`
 	// Node is zero for a dedicated etcd machine.
 	Node capacity.Node `json:"node"`
+	// Pods are the node's pods: read just before kubelet's restart and before the node is given back, else nil or old.
+	Pods *PodReading `json:"pods,omitempty"`
 	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.
 	Peers []Peer `json:"peers,omitempty"`
 	// ControlPlane is what the API server says of its own health, for a control-plane node or an etcd machine; empty if it is well.

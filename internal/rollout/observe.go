@@ -12,14 +12,43 @@ import (
 )
 
 // readings names systems: those that a look reads, or those whose reading is current.
-type readings struct{ instance, guest, node bool }
+type readings struct{ instance, guest, node, pods bool }
 
-// everything must be current before every effect.
+// everything must be current before every effect. Pods are more than that, see needsPods.
 func everything() readings { return readings{instance: true, guest: true, node: true} }
 
 // missing is what is not current.
 func (r readings) missing() readings {
 	return readings{instance: !r.instance, guest: !r.guest, node: !r.node}
+}
+
+// lacking is what is not current and must be, before the step is taken.
+func (w *walk) lacking(s Step) readings {
+	missing := w.current.missing()
+	missing.pods = !w.current.pods && w.needsPods(s)
+	return missing
+}
+
+// needsPods tells whether the step needs to know of the node's pods: those are read at the two moments that are compared, and while they are
+// waited for, because a list of them is the biggest of all readings.
+func (w *walk) needsPods(s Step) bool {
+	return s.Action == ActionRestart || s.Action == ActionRelease && w.claim.Restart != nil || s.Check.What == podsCheck
+}
+
+// readPods never fails: what can't be read is not known, and said so. It may take half of the time that the look has, so that the rest of it
+// is read whatever becomes of the list.
+func (w *walk) readPods(ctx context.Context) {
+	w.current.pods = true
+	if w.Pods == nil || !w.target.Role.HasNode() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Limits.Effect/2)
+	defer cancel()
+	pods, err := w.Pods.Pods(ctx, w.target.Name)
+	w.seen.Pods = &PodReading{Pods: pods}
+	if err != nil {
+		w.seen.Pods = &PodReading{Unknown: err.Error()}
+	}
 }
 
 // freshFor is how long a reading of the guest stays good for the next action, if the action before it can't have changed the guest.
@@ -57,7 +86,7 @@ func partsOf(s Step) readings {
 	case s.Move == MoveOnline:
 		return readings{guest: true}
 	default:
-		return readings{guest: true, node: true}
+		return readings{guest: true, node: true, pods: s.Check.What == podsCheck}
 	}
 }
 
@@ -105,6 +134,9 @@ func (w *walk) read(ctx context.Context, p readings) error {
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	if p.pods {
+		w.readPods(ctx)
 	}
 	if !p.node {
 		return nil

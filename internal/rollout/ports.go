@@ -106,6 +106,12 @@ type NodeEvent struct {
 	Reason, Message   string
 }
 
+// Pods is what the runner needs to know of a node's pods: for evidence and warnings. Whatever it can't tell ends no rollout.
+type Pods interface {
+	// Pods reads the pods that are bound to the Node, finished ones included.
+	Pods(ctx context.Context, node string) ([]capacity.Pod, error)
+}
+
 // Health is what the runner needs to know of the control plane as a whole.
 type Health interface {
 	// ControlPlane returns "" if the API server calls itself ready, its etcd included, else what is not.

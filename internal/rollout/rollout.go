@@ -8,6 +8,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -66,12 +67,21 @@ type Goal struct {
 	NoOnline bool `json:"noOnline,omitempty"`
 	// Settle is how long the restarted kubelet must have run without another restart.
 	Settle time.Duration `json:"settle"`
+	// Patience is how long after kubelet's start pods and devices may take to be back, until the node is given back without them, with a warning.
+	// Zero is DefaultPatience, less is none.
+	Patience time.Duration `json:"patience,omitempty"`
 	// Ignore names checks that the person decided to go on against.
 	Ignore []string `json:"ignore,omitempty"`
 }
 
 // DefaultSettle outlasts one period of a crash-looping kubelet: kubeadm's unit waits RestartSec=10 between two starts.
 const DefaultSettle = 15 * time.Second
+
+// DefaultPatience is several periods of a readiness probe (10 s by default, rarely more than a minute), and far more than a device plugin takes to
+// register again (it watches for kubelet's socket). kubelet itself waits five minutes for devices; by then the whole verification is overdue.
+const DefaultPatience = 2 * time.Minute
+
+func (g Goal) patience() time.Duration { return cmp.Or(g.Patience, DefaultPatience) }
 
 // Tenure is one holding of the cluster's Lease. It fences: an effect may only follow a look that still shows it.
 type Tenure struct {

@@ -42,6 +42,8 @@ type Runner struct {
 	Author     Author
 	// Health, if not nil, is asked before and after the turn of each control-plane node and etcd machine.
 	Health Health
+	// Pods, if not nil, is asked before and after kubelet's restart.
+	Pods Pods
 	// Run is the id of this rollout: a new one for every start of the program.
 	Run string
 	// Command is what the person called: scale, reconcile, resume. Continues is the run of an unfinished rollout that this one goes on with.

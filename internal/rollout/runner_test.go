@@ -38,7 +38,7 @@ func (tr *trial) walk(ctx context.Context) (Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &client{cluster: tr.cluster, run: fmt.Sprintf("run-%d", tr.runs), cancel: cancel}
-	r := &Runner{CloudStack: simCloudStack{c}, Guests: simGuests{c}, Nodes: simNodes{c}, Lock: simLocker{c}, Clock: simClock{},
+	r := &Runner{CloudStack: simCloudStack{c}, Guests: simGuests{c}, Nodes: simNodes{c}, Lock: simLocker{c}, Pods: simPods{c}, Clock: simClock{},
 		Limits: tr.limits, Author: Author{Actor: "me@here"}, Run: c.run, Stop: tr.stop, Watcher: func(e Event) { tr.told = append(tr.told, e) }}
 	tr.plan = NewPlan("c1", "prod", tr.goals, tr.members())
 	report, err := r.Walk(ctx, tr.plan)

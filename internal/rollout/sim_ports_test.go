@@ -31,6 +31,7 @@ type (
 	}
 	simNodes  struct{ *client }
 	simLocker struct{ *client }
+	simPods   struct{ *client }
 	simClock  struct{}
 )
 
@@ -40,6 +41,7 @@ var (
 	_ Guest      = simGuest{}
 	_ Nodes      = simNodes{}
 	_ Lock       = simLocker{}
+	_ Pods       = simPods{}
 	_ Clock      = simClock{}
 )
 
@@ -312,6 +314,11 @@ func (m *machine) changeOfClaim(before *Claim) {
 
 func (c simNodes) Record(ctx context.Context, e NodeEvent) error {
 	return c.call(ctx, "Record", func() error { c.events = append(c.events, e.Reason+": "+e.Message); return nil })
+}
+
+func (c simPods) Pods(ctx context.Context, name string) (pods []capacity.Pod, err error) {
+	err = c.call(ctx, "Pods "+name, func() error { pods = slices.Clone(c.machine(name).pods); return nil })
+	return pods, err
 }
 
 func (c simLocker) Acquire(ctx context.Context, s LeaseState) (t Tenure, err error) {

@@ -18,6 +18,7 @@ const (
 	simPlug   = 400 * time.Millisecond
 	simPost   = 2600 * time.Millisecond // kubelet's start to its first status
 	simStatus = 2 * time.Second         // kubelet's status period
+	simProbe  = 6 * time.Second         // kubelet's start to the first success of a readiness probe
 	simExpiry = 15 * time.Second        // a dead holder's Lease
 )
 
@@ -82,6 +83,9 @@ type machine struct {
 	lockBusy   bool      // another restart runs in the guest, for ever
 	forgetJobs bool      // jobs end without effect, and CloudStack forgets them
 
+	pods     []capacity.Pod
+	unprobed bool // no probe succeeds any more
+
 	muteAfterRestart, crashes bool // what the next kubelet does
 }
 
@@ -96,6 +100,7 @@ func newCluster(names ...string) *cluster {
 		m.node.Name, m.node.UID, m.node.SystemUUID, m.node.MachineID = name, "uid-"+name, id, "machine-"+name
 		m.node.ControlPlane = strings.HasPrefix(name, "c")
 		m.node.Ready.Heartbeat = time.Now().Truncate(time.Second)
+		m.pods = []capacity.Pod{{UID: "p-" + name, Namespace: "default", Name: "web-" + name, Phase: "Running", Ready: true, Probed: true}}
 		m.found = m.hardware()
 		m.starts = 1
 		c.machines = append(c.machines, m)
@@ -181,6 +186,7 @@ func (m *machine) startKubelet() {
 	if m.crashes {
 		m.guest.Kubelet.ActiveState, m.guest.Kubelet.SubState = "activating", "auto-restart"
 	}
+	m.forgetProbes(id)
 	cpus, memory := m.guest.CPUsOnline, m.guest.MemTotal
 	m.after(simPost, func() {
 		if m.guest.Kubelet.InvocationID != id || m.silent {
@@ -195,6 +201,25 @@ func (m *machine) startKubelet() {
 		m.heartbeat(id)
 		m.after(simStatus+m.slowReady, func() { m.node.Ready.Status, m.node.Ready.Message = "True", ""; m.changed() })
 	})
+}
+
+// forgetProbes is what a kubelet up to 1.34 does at its start: pods with a readiness probe are not ready until it has succeeded once.
+func (m *machine) forgetProbes(invocation string) {
+	m.setReady(false)
+	m.after(simProbe, func() {
+		if m.guest.Kubelet.InvocationID == invocation && !m.unprobed {
+			m.setReady(true)
+		}
+	})
+}
+
+func (m *machine) setReady(ready bool) {
+	m.pods = slices.Clone(m.pods) // earlier readings keep theirs
+	for i := range m.pods {
+		if m.pods[i].Probed && !m.pods[i].Finished() {
+			m.pods[i].Ready = ready
+		}
+	}
 }
 
 // resize starts the job that gives the instance its offering, and plugs the hardware.

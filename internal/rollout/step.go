@@ -62,6 +62,8 @@ type Step struct {
 	Check capacity.Check
 	// Look asks for a full look when the wait ends, where the parts of the move alone would not show it.
 	Look bool
+	// Yields marks a wait whose bound is no fault: the node is given back without what was waited for, with a warning.
+	Yields bool
 	// Wake is, for a wait, the time after which the check may have come true without any event. Zero: not known.
 	Wake  time.Duration
 	Fault *Fault

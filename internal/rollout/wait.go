@@ -16,6 +16,11 @@ func (w *walk) wait(ctx context.Context, step Step) error {
 	w.enter(step.Move)
 	w.tell(Event{Move: step.Move, Check: step.Check})
 	left := w.bound(step.Move) - w.spent(step.Move)
+	if left <= 0 && step.Yields {
+		w.goal.Patience = -1 // from now on what yields is not waited for
+		w.current = readings{}
+		return nil
+	}
 	if left <= 0 {
 		return w.fail(ctx, w.overdue(step))
 	}

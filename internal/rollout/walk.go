@@ -71,7 +71,7 @@ func (w *walk) steps(ctx context.Context) error {
 			return err
 		}
 		step := Next(w.goal, w.tenure, w.claim, w.seen)
-		if missing := w.current.missing(); step.Kind != KindWait && missing != (readings{}) {
+		if missing := w.lacking(step); step.Kind != KindWait && missing != (readings{}) {
 			parts = missing // never act, and never end, on a reading of which a part is old
 			continue
 		}

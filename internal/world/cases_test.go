@@ -59,6 +59,65 @@ func TestPodsKeptToTheOldMemory(t *testing.T) {
 	})
 }
 
+// Pods that kubelet rejects at its restart are named in the summary; the rollout goes on.
+func TestRejectedPodsAreNamed(t *testing.T) {
+	simulate(t, cluster("w1", "w2"), func(t *testing.T, w *World) {
+		w.RejectPods("w1", "NodeAffinity")
+		report, err := w.Run().Scale(t.Context(), w.grow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "the restarted kubelet rejected pods that had run here: default/agent-w1 (NodeAffinity), default/web-w1 (NodeAffinity)"
+		if got := report.Nodes[0].Warnings; len(got) != 1 || got[0] != want {
+			t.Errorf("%q", got)
+		}
+		if got := report.Nodes[1].Warnings; got != nil {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Pods that do not become ready again hold the next node up for a while, and not for ever.
+func TestProbesThatFail(t *testing.T) {
+	simulate(t, cluster("w1", "w2"), func(t *testing.T, w *World) {
+		w.FailProbes("w1")
+		report, err := w.Run().Scale(t.Context(), w.grow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := report.Nodes[0]
+		if len(n.Warnings) != 1 || n.Warnings[0] != "pods that were ready before kubelet's restart are not: default/web-w1" {
+			t.Errorf("%q", n.Warnings)
+		}
+		if took := n.Moves[rollout.MoveVerify]; took < rollout.DefaultPatience-time.Second || took > rollout.DefaultPatience+5*time.Second {
+			t.Errorf("verified in %s", took)
+		}
+	})
+}
+
+// A Kubernetes API that does not let pods be listed, at any moment, fails nothing.
+func TestPodsThatCanNotBeListed(t *testing.T) {
+	for name, c := range map[string]struct {
+		upset Upset
+		says  string
+	}{
+		"never":        {Upset{Call: "Pods.Pods", Times: -1, Err: rollout.ErrDenied}, "is not known: before kubelet's restart: denied"},
+		"not after":    {Upset{Call: "Pods.Pods", Skip: 1, Times: -1, Err: rollout.ErrUnreachable}, "is not known: after kubelet's restart: unreachable"},
+		"hangs always": {Upset{Call: "Pods.Pods", Times: -1, Hang: true}, "is not known: before kubelet's restart"},
+		"hangs after":  {Upset{Call: "Pods.Pods", Skip: 1, Times: -1, Hang: true}, "is not known: after kubelet's restart"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+				w.Script(c.upset)
+				report, err := w.Run().Scale(t.Context(), w.grow())
+				if err != nil || len(report.Nodes[0].Warnings) != 1 || !strings.Contains(report.Nodes[0].Warnings[0], c.says) {
+					t.Errorf("%v %q", err, report.Nodes[0].Warnings)
+				}
+			})
+		})
+	}
+}
+
 // Two runs at one time: the second is told who is at work, and does nothing.
 func TestSecondRunIsRefused(t *testing.T) {
 	simulate(t, cluster("w1"), func(t *testing.T, w *World) {

@@ -32,8 +32,10 @@ type kubelet struct {
 	posts      bool   // its status is in the Node
 	breaks     bool   // it can't start, for a reason of its own
 	slow       time.Duration
-	silent     bool // it runs and does not post
-	capped     bool // it can't write the memory limit of its pods
+	silent     bool   // it runs and does not post
+	capped     bool   // it can't write the memory limit of its pods
+	rejects    string // why it rejects its pods at its next starts; empty if it takes them
+	unprobed   bool   // no readiness probe succeeds any more
 }
 
 // startProcess starts another kubelet process: the hardware is read now, at its exec, and never again.
@@ -111,6 +113,7 @@ func (m *machine) firstPost(life int) {
 	}
 	m.guest.KubepodsCPUs = m.kubelet.cpus
 	m.limitPods(life)
+	m.admitPods(life)
 	m.register()
 	if m.cfg.Devices > 0 {
 		m.setDevices(0)

@@ -36,6 +36,7 @@ type machine struct {
 	scripts  int // restart scripts that hold the guest-wide lock
 
 	kubelet kubelet
+	pods    []capacity.Pod
 	node    *node // nil once it was deleted, and on etcd machines
 	etcd    etcd  // on etcd machines
 	ledger  ledger
@@ -59,6 +60,7 @@ func newMachine(w *World, cfg NodeConfig, id string) *machine {
 	m.kubelet.checkpoint = m.hardware()
 	m.register()
 	m.guest.KubepodsCPUs, m.guest.KubepodsMemory, m.guest.CgroupVersion = m.guest.CPUsOnline, m.memTotal(), 2
+	m.addPods()
 	m.status("True", "")
 	if m.cfg.Devices > 0 {
 		m.setDevices(m.cfg.Devices)

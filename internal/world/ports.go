@@ -36,6 +36,10 @@ type (
 		run  *Run
 		next rollout.Shelf
 	}
+	podsPort struct {
+		run  *Run
+		next rollout.Pods
+	}
 	healthPort struct {
 		run  *Run
 		next rollout.Health
@@ -50,6 +54,7 @@ var (
 	_ rollout.Lock       = lockPort{}
 	_ rollout.Shelf      = shelfPort{}
 	_ rollout.Health     = healthPort{}
+	_ rollout.Pods       = podsPort{}
 )
 
 // Instance implements rollout.CloudStack.
@@ -203,6 +208,18 @@ func (p shelfPort) Shelved(ctx context.Context, id string) (out string, err erro
 // Shelve implements rollout.Shelf.
 func (p shelfPort) Shelve(ctx context.Context, t rollout.Tenure, id, text string) error {
 	return p.run.call(ctx, Call{Port: "Shelf", Method: "Shelve", Node: p.run.w.nameOf(id), Write: true}, func(ctx context.Context) error { return p.next.Shelve(ctx, t, id, text) })
+}
+
+// Pods implements rollout.Pods.
+func (p podsPort) Pods(ctx context.Context, node string) (out []capacity.Pod, err error) {
+	err = p.run.call(ctx, Call{Port: "Pods", Method: "Pods", Node: node}, func(ctx context.Context) (err error) {
+		out, err = p.next.Pods(ctx, node)
+		return err
+	})
+	if err != nil {
+		pods{p.run}.lost(node)
+	}
+	return out, err
 }
 
 // ControlPlane implements rollout.Health.

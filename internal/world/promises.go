@@ -141,6 +141,7 @@ func (r *Run) judgeRelease(m *machine, before *rollout.Claim) {
 	if !m.hasNode() && !r.forced {
 		r.otherMembers(m, "releases")
 	}
+	r.judgePods(m, before)
 	kept := m.finished(before.Goal) || m.asBefore(before.Before) || r.forced || r.aborts && m.finished(w.present(m.id))
 	w.promise(kept || !m.unchangedSince(r), "%s is released, and is neither finished nor as before: %s, %s", m.name, m.hardware(), m.nodeState())
 }

@@ -38,13 +38,14 @@ type Run struct {
 	checked time.Time            // when it was last seen to be this run's
 	overAt  time.Time            // when another run took it over
 	looked  map[string]time.Time // when an instance was last read, by system and id
+	unready map[string]bool      // whether the last reading of a Node's pods showed some that were not ready; by the Node's name
 	read    map[string]time.Time // when a Node was last read, by its name
 }
 
 // Run returns another start of the program.
 func (w *World) Run() *Run {
 	w.mu.Lock()
-	r := &Run{w: w, ID: fmt.Sprintf("run-%d", len(w.runs)+1), Limits: rollout.DefaultLimits(), calls: map[string]int{}, kill: func() {}, looked: map[string]time.Time{}, read: map[string]time.Time{}}
+	r := &Run{w: w, ID: fmt.Sprintf("run-%d", len(w.runs)+1), Limits: rollout.DefaultLimits(), calls: map[string]int{}, kill: func() {}, looked: map[string]time.Time{}, read: map[string]time.Time{}, unready: map[string]bool{}}
 	w.runs = append(w.runs, r)
 	w.mu.Unlock()
 	client, err := cloudstack.New(
@@ -149,7 +150,7 @@ func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (r
 }
 
 func (r *Run) runner(command, continues string) *rollout.Runner {
-	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}},
+	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}}, Pods: podsPort{r, pods{r}},
 		Clock: runClock{r}, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
 		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
 }

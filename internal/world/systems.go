@@ -18,6 +18,7 @@ type (
 	nodes  struct{ run *Run }
 	lock   struct{ run *Run }
 	health struct{ run *Run }
+	pods   struct{ run *Run }
 )
 
 // do runs an effect under the lock, unless the program is dead.
