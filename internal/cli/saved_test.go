@@ -77,8 +77,9 @@ func TestStalePlan(t *testing.T) {
 		"another node": {func(_ *testing.T, s *stage) {
 			s.node(0).node.Unschedulable = true
 		}, ""},
-		"cordoned meanwhile": {func(_ *testing.T, s *stage) { s.node(1).node.Unschedulable = true }, node + ": node cordoned: then false, now true"},
-		"not Ready":          {func(_ *testing.T, s *stage) { s.node(1).node.Ready.Status = "False" }, node + ": node Ready: then True, now False"},
+		"cordoned meanwhile":         {func(_ *testing.T, s *stage) { s.node(1).node.Unschedulable = true }, node + ": node cordoned: then false, now true"},
+		"kubelet of another version": {func(_ *testing.T, s *stage) { s.node(1).node.KubeletVersion = "v1.35.0" }, node + ": kubelet: then -, now v1.35.0"},
+		"not Ready":                  {func(_ *testing.T, s *stage) { s.node(1).node.Ready.Status = "False" }, node + ": node Ready: then True, now False"},
 		"rebooted": {func(_ *testing.T, s *stage) {
 			s.node(1).guest.BootID, s.node(1).node.BootID = "b2", "b2"
 		}, node + ": guest boot: then "},
