@@ -103,6 +103,11 @@ func (o onlyLooks) Node(ctx context.Context, name string) (capacity.Node, error)
 	return o.kubernetes.Node(ctx, name)
 }
 
+func (o onlyLooks) Pods(ctx context.Context, node string) ([]capacity.Pod, error) {
+	o.may("list", "pods")
+	return o.kubernetes.Pods(ctx, node)
+}
+
 func (o onlyLooks) Watch(ctx context.Context, name string) (<-chan struct{}, error) {
 	o.may("watch", "nodes")
 	return o.kubernetes.Watch(ctx, name)
