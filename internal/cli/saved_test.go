@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 )
 
@@ -41,6 +42,9 @@ func TestSavedPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(t *testing.T, s *stage) {
 				file := s.save(t, c.plan)
+				if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), s.owner.SecretKey) || strings.Contains(string(text), s.owner.APIKey) {
+					t.Errorf("the plan holds a secret, or can't be read: %v", err)
+				}
 				s.trueup(t, "scale "+c.scale+file).want(t, ExitOK)
 				if got := s.cpus(); !slices.Equal(got, c.want) {
 					t.Errorf("%v, want %v", got, c.want)
@@ -79,7 +83,12 @@ func TestStalePlan(t *testing.T) {
 		}, ""},
 		"cordoned meanwhile":         {func(_ *testing.T, s *stage) { s.node(1).node.Unschedulable = true }, node + ": node cordoned: then false, now true"},
 		"kubelet of another version": {func(_ *testing.T, s *stage) { s.node(1).node.KubeletVersion = "v1.35.0" }, node + ": kubelet: then -, now v1.35.0"},
-		"not Ready":                  {func(_ *testing.T, s *stage) { s.node(1).node.Ready.Status = "False" }, node + ": node Ready: then True, now False"},
+		"another tool at work": {func(_ *testing.T, s *stage) {
+			s.node(1).node.Marks = []capacity.Mark{{Tool: "kured", Key: "weave.works/kured-reboot-in-progress"}}
+		}, node + ": foreign marks: then none, now weave.works/kured-reboot-in-progress (kured)"},
+		"the Node made anew":  {func(_ *testing.T, s *stage) { s.node(1).node.UID = "uid-2" }, node + ": node: then uid-" + node + ", now uid-2"},
+		"begun on by another": {func(t *testing.T, s *stage) { s.claim(t, 1, nil) }, node + ": claim of run: then -, now run-0"},
+		"not Ready":           {func(_ *testing.T, s *stage) { s.node(1).node.Ready.Status = "False" }, node + ": node Ready: then True, now False"},
 		"rebooted": {func(_ *testing.T, s *stage) {
 			s.node(1).guest.BootID, s.node(1).node.BootID = "b2", "b2"
 		}, node + ": guest boot: then "},
@@ -158,6 +167,22 @@ func TestSavedPlanOffline(t *testing.T) {
 		s.trueup(t, "scale --yes --plan "+file).want(t, ExitOK)
 		if got := s.offering(1); got != "big" {
 			t.Errorf("%s", got)
+		}
+	})
+}
+
+// A check that the plan was made against is ignored again; another one that has failed since is not.
+func TestSavedPlanIgnores(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.node(1).inside.DIMMsPlugged = 16
+		s.trueup(t, "plan prod --worker big -o json").want(t, ExitRefused)
+		file := s.save(t, "prod --worker big --ignore dimm-slots -o json")
+		s.node(2).guest.CPUManagerPolicy = "static"
+		s.trueup(t, "scale --yes --plan "+file).want(t, ExitRefused).says(t, "kubelet's policies: then CPU manager -", "now CPU manager static")
+		s.node(2).guest.CPUManagerPolicy = ""
+		s.trueup(t, "scale --yes --plan "+file).want(t, ExitOK)
+		if got := s.cpus(); !slices.Equal(got, []int{2, 4, 4}) {
+			t.Errorf("%v", got)
 		}
 	})
 }
