@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 // access holds the flags that say how to reach CloudStack, Kubernetes and the guests.
 type access struct {
 	url, apiKey, secretKeyFile, caFile, profile, configFile string
-	kubeconfig, kubeContext                                 string
+	kubeconfig, kubeContext, kubeVia                        string
 	sshKey, sshUser, knownHosts, sshVia                     string
 	sshPort                                                 int
 	acceptNew                                               bool
@@ -39,6 +40,7 @@ func (f *access) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.caFile, "ca-file", "", "PEM `file` with further authorities for the CloudStack API")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; else the one that CloudStack keeps")
 	flags.StringVar(&f.kubeContext, "kube-context", "", "`context` in that kubeconfig file")
+	flags.StringVar(&f.kubeVia, "kube-via", "", "`way` to the Kubernetes API: direct, tunnel (through SSH to a control-plane node) or kubectl (there); else the first that works")
 	flags.StringVar(&f.sshKey, "ssh-key", "", "private key `file` for the nodes; else $TRUEUP_SSH_KEY; the SSH agent is asked as well")
 	flags.StringVar(&f.sshUser, "ssh-user", "", "`user` on the nodes; else the VM detail controlNodeLoginUser, else cloud")
 	flags.StringVar(&f.sshVia, "ssh-via", "", "`way` to the nodes: direct (their own addresses), forwarded (port forwarding rules) or jump=USER@HOST[:PORT] (own addresses, through that host); else a rule where there is one")
@@ -97,6 +99,7 @@ type session struct {
 	guests     guests
 	kube       kubernetes
 	kubeErr    error // why there is no kube
+	control    *controlPlane
 }
 
 // open finds the cluster and the ways to its guests and its API.
@@ -123,7 +126,7 @@ func (a *app) find(ctx context.Context, s *session, nameOrID string) (err error)
 		return withCode(ExitUsage, err)
 	}
 	s.kube, s.kubeErr = a.openKube(ctx, s)
-	if a.access.kubeconfig != "" {
+	if a.access.kubeconfig != "" || a.access.kubeVia != "" {
 		return withCode(ExitUsage, s.kubeErr)
 	}
 	return nil
@@ -148,11 +151,23 @@ func (s *session) reachable() error {
 }
 
 func (a *app) kubeClient(ctx context.Context, s *session) (kubernetes, error) {
-	config, err := a.readKubeconfig(ctx, s)
+	ways, err := a.kubeWays(s)
 	if err != nil {
 		return nil, err
 	}
-	client, err := kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting})
+	var config kube.Kubeconfig
+	if ways.Only != kube.ViaKubectl {
+		config, err = a.readKubeconfig(ctx, s)
+		switch {
+		case err == nil:
+		case ways.Only != "" || ways.Kubectl == nil || a.access.kubeconfig != "" || errors.Is(err, kube.ErrKubeconfig):
+			return nil, err
+		default: // without one kubectl is all that is left
+			ways.Only = kube.ViaKubectl
+			a.tellWay(kube.ViaKubectl, err)
+		}
+	}
+	client, err := kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting, Ways: ways})
 	if err != nil {
 		return nil, err
 	}

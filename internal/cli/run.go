@@ -63,8 +63,9 @@ func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error 
 	shown := a.progress(j.plan)
 	ended := a.underWay(shown, func() { close(stop) })
 	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Shelf: s.kube, Health: s.kube, Pods: s.kube, Clock: a.clock,
-		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, ByNode: j.byNode, Watcher: shown.Event, Stop: stop,
-		Author: rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
+		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, ByNode: j.byNode, Stop: stop,
+		Watcher: func(e rollout.Event) { s.control.workOn(e.Target); shown.Event(e) },
+		Author:  rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
 	keep := a.keeper(s, r, j.notes)
 	keep.begin(j.plan)
 	report, err := j.do(ctx, r)

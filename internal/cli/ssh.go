@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/guest"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -160,7 +161,7 @@ func (s *session) targets(names []string) ([]rollout.Target, error) {
 		left[strings.ToLower(name)] = true
 	}
 	for _, vm := range s.cluster.VMs {
-		t := rollout.Target{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Role: vm.Role, Name: strings.ToLower(vm.Instance.Name), InstanceID: vm.Instance.ID}
+		t := s.targetOf(vm)
 		known = append(known, t.Name)
 		if names == nil || left[t.Name] || left[t.InstanceID] {
 			all = append(all, t)
@@ -172,6 +173,10 @@ func (s *session) targets(names []string) ([]rollout.Target, error) {
 		return nil, usageErrorf("%q is no node of %s; there are: %s", name, s.cluster.Name, list(known))
 	}
 	return all, nil
+}
+
+func (s *session) targetOf(vm cloudstack.VM) rollout.Target {
+	return rollout.Target{ClusterID: s.cluster.ID, ClusterName: s.cluster.Name, Role: vm.Role, Name: strings.ToLower(vm.Instance.Name), InstanceID: vm.Instance.ID}
 }
 
 func met(ctx context.Context, ways enroller, t rollout.Target) enrolledNode {

@@ -27,13 +27,18 @@ type command struct {
 	limit int // bytes of output; more is an error
 }
 
-// commands are all commands that are ever run in a guest. They are what sudo must allow there; a test holds the list complete.
+// commands are all commands that are ever run in a guest, but for the administrative ones. They are what sudo must allow there; a test holds the
+// lists complete.
 func commands() []command {
 	return []command{
 		probeCommand(), inspectCommand(), onlineCommand(), restartCommand(), etcdCommand(),
 		diagnoseCommand(rollout.RoleWorker), diagnoseCommand(rollout.RoleEtcd),
 	}
 }
+
+// administrative are commands that make whoever may run them an administrator of the cluster. They are run only where that way to the API server is
+// used, so sudo need not allow them.
+func administrative() []command { return []command{kubectlCommand()} }
 
 // beginMark and endMark enclose what a script has to say. shellMark comes before both: the user has a shell, and sudo is what is tried next.
 const (

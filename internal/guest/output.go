@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"sync"
 	"unicode"
@@ -14,6 +15,8 @@ type output struct {
 	overflow func() // called once something was dropped; may be nil
 	begin    string // the line that shows that the script runs
 	onBegin  func() // called once after that line; may be nil
+	// rest takes what comes after the line begin, instead of data; may be nil.
+	rest io.Writer
 
 	mu      sync.Mutex
 	data    bytes.Buffer
@@ -22,10 +25,25 @@ type output struct {
 
 // Write takes in what fits. It never fails, because the session would stop reading and the command would never end.
 func (o *output) Write(p []byte) (int, error) {
+	if o.rest != nil && o.begun() {
+		_, _ = o.rest.Write(p) // an error is the reader's: it wants no more
+		return len(p), nil
+	}
 	if o.take(p) && o.onBegin != nil {
 		o.onBegin()
 	}
+	if o.rest != nil && o.begun() {
+		_, _ = o.rest.Write(o.afterBegin())
+	}
 	return len(p), nil
+}
+
+// afterBegin is what came in one piece with the line begin, after it.
+func (o *output) afterBegin() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, after, _ := bytes.Cut(append([]byte("\n"), o.data.Bytes()...), []byte("\n"+o.begin+"\n"))
+	return after
 }
 
 // take stores p and reports whether the script has just begun.

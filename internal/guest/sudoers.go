@@ -23,13 +23,28 @@ func Sudoers(user, version string) (string, error) {
 	b.WriteString("# Written by `trueup rights sudoers`: write it anew after each upgrade of trueup. A script that is not the one shown here has another SHA-256,\n" +
 		"# and is refused. Check the file with: visudo -cf FILE\n")
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "\n# trueup-%s evaluates these %d bytes, which come over standard input:\n", c.name, len(c.text()))
-		for line := range strings.Lines(c.text() + "\n") {
-			b.WriteString("#   " + line)
-		}
-		fmt.Fprintf(&b, "#\n%s ALL=(root) NOPASSWD: NOSETENV: %s\n", user, c.sudoers())
+		c.describe(&b)
+		fmt.Fprintf(&b, "#\n%s\n", c.rule(user))
+	}
+	for _, c := range administrative() {
+		c.describe(&b)
+		fmt.Fprintf(&b, "#\n# It makes %s an administrator of the cluster, and is run on control-plane nodes alone, where --kube-via kubectl asks for it or the API server\n"+
+			"# can be reached in no other way. To allow it there, take the # away:\n#%s\n", user, c.rule(user))
 	}
 	return b.String(), nil
+}
+
+// describe shows the script as a comment.
+func (c command) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "\n# trueup-%s evaluates these %d bytes, which come over standard input:\n", c.name, len(c.text()))
+	for line := range strings.Lines(c.text() + "\n") {
+		b.WriteString("#   " + line)
+	}
+}
+
+// rule lets the user run the command, with exactly its arguments.
+func (c command) rule(user string) string {
+	return fmt.Sprintf("%s ALL=(root) NOPASSWD: NOSETENV: %s", user, c.sudoers())
 }
 
 // sudoers is the command as sudoers writes it.

@@ -41,9 +41,10 @@ const (
 type Options struct {
 	// Version is the program's version, for the user agent in the API server's audit log.
 	Version string
-	// Dial replaces the direct TCP connection, for example by one through SSH. The API server's certificate is
-	// verified against the kubeconfig all the same. No HTTP proxy of the environment is used then.
+	// Dial replaces the direct TCP connection, for tests. No HTTP proxy of the environment is used then.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Ways are further ways to the API server.
+	Ways Ways
 	// Clock is time for the Lease and for Events; nil is the system's clock.
 	Clock rollout.Clock
 	// Waiting, if set, is called once when Acquire finds the Lease held and starts to watch for up to the
@@ -68,7 +69,7 @@ var (
 
 // New makes a client from a kubeconfig. It sends nothing yet.
 func New(k Kubeconfig, o Options) (*Client, error) {
-	config, err := k.restConfig()
+	config, err := o.restConfig(k)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +91,9 @@ func New(k Kubeconfig, o Options) (*Client, error) {
 		core: core, leases: coordination.Leases(LeaseNamespace),
 		clock: o.Clock, waiting: o.Waiting,
 	}
+	if config.Host == kubectlServer {
+		c.server = "kubectl on a control-plane node"
+	}
 	if c.clock == nil {
 		c.clock = systemClock{}
 	}
@@ -104,10 +108,49 @@ func configure(config *rest.Config, o Options) {
 	config.UserAgent = "trueup/" + version
 	config.QPS, config.Burst = queriesPerSecond, burst
 	config.WarningHandlerWithContext = rest.NoWarnings{} // deprecation notes would tear the live lines on stderr
-	if o.Dial != nil {
-		config.Dial = o.Dial
-		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	switch w := o.Ways; {
+	case config.Transport != nil: // kubectl alone
+	case w.Only != "" && w.Only != ViaDirect, w.Tunnel != nil, w.Kubectl != nil:
+		o.useWays(config)
+	case o.Dial != nil:
+		config.Dial, config.Proxy = o.Dial, noProxy
 	}
+}
+
+func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
+
+// useWays makes the client open connections by the first way that works, and use kubectl where none does.
+func (o Options) useWays(config *rest.Config) {
+	w := &ways{Ways: o.Ways, dial: o.Dial}
+	if w.dial == nil {
+		w.dial = new(net.Dialer).DialContext
+	} else {
+		config.Proxy = noProxy
+	}
+	config.Dial = w.open
+	if w.Only == ViaTunnel {
+		config.Proxy = noProxy // it is for connections from here
+	}
+	if w.has(ViaKubectl) {
+		config.ContentConfig = asJSON()
+		config.Wrap(func(wire http.RoundTripper) http.RoundTripper { return fallback{w, wire, kubectlTransport{w.Kubectl}} })
+	}
+}
+
+// kubectlServer is the API server where kubectl alone leads to it.
+const kubectlServer = "https://kubectl.invalid"
+
+// restConfig is the kubeconfig's, or one for kubectl alone: that needs none.
+func (o Options) restConfig(k Kubeconfig) (*rest.Config, error) {
+	if o.Ways.Only == ViaKubectl && o.Ways.Kubectl != nil {
+		return &rest.Config{Host: kubectlServer, Transport: kubectlTransport{o.Ways.Kubectl}, ContentConfig: asJSON()}, nil
+	}
+	return k.restConfig()
+}
+
+// asJSON is how requests are written that kubectl may carry: it reads no protobuf.
+func asJSON() rest.ContentConfig {
+	return rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}
 }
 
 // Server is the URL of the API server, for people.

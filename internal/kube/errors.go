@@ -51,6 +51,9 @@ func (c *Client) classify(ctx context.Context, what call, err error) error {
 		return fmt.Errorf("%s: %w: the certificate of %s can't be verified with the kubeconfig's certificate authority: %w",
 			what, rollout.ErrDenied, c.server, certificate.Err)
 	}
+	if errors.Is(err, rollout.ErrDenied) { // by what leads to the API server
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	// Whatever is left came from the transport: there was no answer.
 	return fmt.Errorf("%s: %w at %s: %w", what, rollout.ErrUnreachable, c.server, err)
 }
@@ -62,7 +65,7 @@ func (c *Client) classifyStatus(what call, status apierrors.APIStatus, err error
 		return fmt.Errorf("%s: %w: %s does not accept the kubeconfig's credentials (expired, or revoked): %w",
 			what, rollout.ErrDenied, c.server, err)
 	case code == http.StatusForbidden:
-		return fmt.Errorf("%s: %w: this account lacks the verb %q on %q (docs/rbac.md lists what trueup needs, `trueup rights rbac` grants it): %w",
+		return fmt.Errorf("%s: %w: this account lacks the verb %q on %q (docs/rbac.md lists what trueup needs): %w",
 			what, rollout.ErrDenied, what.verb, what.resource, err)
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%s: %w: %w", what, rollout.ErrNotFound, err)

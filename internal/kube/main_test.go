@@ -98,6 +98,9 @@ func clientAs(t *testing.T, o Options, user string, groups ...string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if through != nil {
+		through(&o)
+	}
 	c, err := New(k, o)
 	if err != nil {
 		t.Fatal(err)
