@@ -75,7 +75,13 @@ demo: deps image build ## a real cluster in software-emulated guests, scaled liv
 	lab/demo.sh
 
 .PHONY: bench
-bench: deps image build ## what trueup itself adds to a node, measured on the lab
+ROUNDS ?= 3
+bench: deps image ## trueup beside a runbook and CloudStack's draft reconciler, each on a fresh lab (half an hour); results go to bin/compare
+	@command -v jq curl >/dev/null || { echo "make bench: the runbook needs jq and curl: apt-get install jq curl" >&2; exit 1; }
+	go run ./lab/cmd/compare --rounds $(ROUNDS)
+
+.PHONY: bench-node
+bench-node: deps image build ## what trueup itself adds to a node, and a status of 4 nodes, measured on the lab
 	cd lab && go test -run '^$$' -bench . -benchtime 1x -timeout 40m ./e2e
 
 .PHONY: soak

@@ -135,7 +135,7 @@ func (l *Lab) waitNode(ctx context.Context, node *Node, met func(*corev1.Node) b
 		return ok && event.Type != apiwatch.Deleted && met(seen), nil
 	})
 	if err != nil {
-		return fmt.Errorf("guest %s: no Ready Node (console: %s): %w", node.Name(), node.Console(), errors.Join(context.Cause(ctx), err))
+		return fmt.Errorf("guest %s: no Ready Node: %w; the end of its console:\n%s", node.Name(), errors.Join(context.Cause(ctx), err), node.LastWords())
 	}
 	return nil
 }

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
-// auditPolicy keeps what people and their tools ask the API server to change. Kubernetes' own parts change things all the time.
+// auditPolicy keeps what people and their tools ask of the API server: one entry a request, watches included, when it has been answered. Kubernetes' own
+// parts ask all the time.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived]
+omitStages: [RequestReceived, ResponseStarted]
 rules:
-- level: None
-  verbs: [get, list, watch]
 - level: None
   userGroups: ["system:nodes", "system:serviceaccounts"]
 - level: None
@@ -24,33 +24,42 @@ rules:
 `
 
 // Write is one request to the API server that would change something, whether or not it was allowed.
-type Write struct {
+type Write = Request
+
+// Request is one request to the API server, whether or not it was allowed.
+type Request struct {
 	At                    time.Time
 	User, Agent           string // who the certificate says, and what program the request says
-	Verb                  string // create, update, patch, delete, deletecollection
+	Verb                  string // get, list, watch, create, update, patch, delete, deletecollection
 	Resource, Subresource string
 	Namespace, Name       string
 	Code                  int // HTTP status of the answer
 }
 
-// Writes returns what was asked since the start, oldest first, from the API server's own audit log. Requests of
-// kubelets, controllers, the scheduler and the API server itself are left out.
+// Writes returns the requests since the start that would change something. See Requests.
 func (p *Plane) Writes() ([]Write, error) {
+	all, err := p.Requests()
+	return slices.DeleteFunc(all, func(r Request) bool { return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" }), err
+}
+
+// Requests returns what was asked since the start, oldest answer first, from the API server's own audit log. Requests of
+// kubelets, controllers, the scheduler and the API server itself are left out.
+func (p *Plane) Requests() ([]Request, error) {
 	file, err := os.Open(p.file(auditLog))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	var writes []Write
+	var all []Request
 	for entries := json.NewDecoder(file); ; {
 		var e auditEntry
 		switch err := entries.Decode(&e); {
 		case errors.Is(err, io.EOF):
-			return writes, nil
+			return all, nil
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}
-		writes = append(writes, e.write())
+		all = append(all, e.request())
 	}
 }
 
@@ -78,8 +87,8 @@ type auditEntry struct {
 	} `json:"responseStatus"`
 }
 
-func (e auditEntry) write() Write {
-	return Write{
+func (e auditEntry) request() Request {
+	return Request{
 		At: e.At, User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code,
 	}

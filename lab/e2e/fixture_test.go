@@ -49,19 +49,11 @@ func start(t testing.TB, options cluster.Options) *fixture {
 	return f
 }
 
-// consoleTail is how much of a guest's console is shown after a failure, in bytes: enough for the last words of a kernel.
-const consoleTail = 4 << 10
-
 // logConsoles shows what each guest said last, since its console goes with the lab.
 func logConsoles(t testing.TB, l *cluster.Lab) {
 	t.Helper()
 	for _, node := range l.Nodes {
-		text, err := os.ReadFile(node.Console())
-		if err != nil {
-			t.Log(err)
-			continue
-		}
-		t.Logf("the end of the console of %s:\n%s", node.Name(), text[max(0, len(text)-consoleTail):])
+		t.Logf("the end of the console of %s:\n%s", node.Name(), node.LastWords())
 	}
 }
 

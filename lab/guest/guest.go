@@ -166,6 +166,18 @@ func (g *Guest) SSHPort() int { return g.sshPort }
 // Console is the path of what the guest wrote to its serial console.
 func (g *Guest) Console() string { return g.console }
 
+// consoleTail is how much of a console is shown after a failure, in bytes: enough for the last words of a kernel.
+const consoleTail = 4 << 10
+
+// LastWords are the end of the console: what the guest said last. The console itself goes with the lab.
+func (g *Guest) LastWords() string {
+	text, err := os.ReadFile(g.console)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-consoleTail):])
+}
+
 // shutdownGrace bounds an orderly shutdown: 1.6 s on a quiet machine.
 const shutdownGrace = 20 * time.Second
 

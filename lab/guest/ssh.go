@@ -64,7 +64,7 @@ func (g *Guest) WaitSSH(ctx context.Context) error {
 		case <-g.Process.Done():
 			return g.Process.Err()
 		case <-ctx.Done():
-			return fmt.Errorf("guest %s: no SSH on 127.0.0.1:%d (console: %s): %w", g.spec.Name, g.sshPort, g.console, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("guest %s: no SSH on 127.0.0.1:%d: %w; the end of its console:\n%s", g.spec.Name, g.sshPort, errors.Join(ctx.Err(), err), g.LastWords())
 		}
 	}
 }
