@@ -76,6 +76,9 @@ func historyRows(entries []history.Entry) [][]string {
 		switch {
 		case e.Node != nil:
 			row[3], row[4], row[5] = e.Node.Target.Name, string(e.Node.Outcome), fmt.Sprintf("%.1fs", e.Node.Took.Seconds())
+			if n := len(e.Node.Warnings); n > 0 {
+				row[4] += ", " + plural(n, "note")
+			}
 		case e.Kind == history.KindEnd:
 			row[4] = e.Result
 		}

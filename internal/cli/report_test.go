@@ -21,6 +21,9 @@ func TestPodsThatWereRejectedAreReported(t *testing.T) {
 		if line := node + ": note: " + want[0] + "."; !strings.Contains(text, line) {
 			t.Errorf("%s\nlacks %s", text, line)
 		}
+		if text := s.trueup(t, "history prod").want(t, ExitOK).out.String(); !strings.Contains(text, "done, 1 note") {
+			t.Errorf("%s", text)
+		}
 		entries, _, err := history.Open(s.history()).Read()
 		if err != nil {
 			t.Fatal(err)

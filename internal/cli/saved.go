@@ -109,7 +109,7 @@ func nodeFacts(n capacity.Node) map[string]string {
 	for _, m := range n.Marks {
 		marks = append(marks, m.String())
 	}
-	return map[string]string{"node": n.UID, "node Ready": n.Ready.Status, "node CPUs": strconv.FormatInt(n.CPUs(), 10) + "m", "node cordoned": strconv.FormatBool(n.Unschedulable),
+	return map[string]string{"node": n.UID, "node Ready": n.Ready.Status, "kubelet": orDash(n.KubeletVersion), "node CPUs": strconv.FormatInt(n.CPUs(), 10) + "m", "node cordoned": strconv.FormatBool(n.Unschedulable),
 		"node control plane": strconv.FormatBool(n.ControlPlane), "node deleted": strconv.FormatBool(n.Deleting), "foreign marks": list(marks)}
 }
 

@@ -291,6 +291,20 @@ func TestJoinedArgumentsRunNothingElse(t *testing.T) {
 	}
 }
 
+// The shells that are /bin/sh on nodes (Debian's and Ubuntu's, and that of the others) load a script alike, and leave its standard input to it.
+func TestShellsLoadAlike(t *testing.T) {
+	c := command{name: "say", script: "read -r word\nf() {\n\tprintf \"%s\\n\" \"got $word \\\\\"\n}\nf\nexit 7\n", bound: 5}
+	for _, shell := range []string{"dash", "bash", "bash --posix"} {
+		args := append(strings.Fields(shell), "-c", c.loader(), "trueup-say")
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stdin = strings.NewReader(c.text() + "word\n")
+		out, err := cmd.Output()
+		if cmd.ProcessState.ExitCode() != 7 || string(out) != "got word \\\n" {
+			t.Errorf("%s: %v, %q", shell, err, out)
+		}
+	}
+}
+
 // A script that is not the one of the sudoers file is not evaluated, not even in part.
 func TestOtherScriptsAreNotEvaluated(t *testing.T) {
 	m := newMachine(t)

@@ -65,7 +65,7 @@ func (c *Client) classifyStatus(what call, status apierrors.APIStatus, err error
 		return fmt.Errorf("%s: %w: %s does not accept the kubeconfig's credentials (expired, or revoked): %w",
 			what, rollout.ErrDenied, c.server, err)
 	case code == http.StatusForbidden:
-		return fmt.Errorf("%s: %w: this account lacks the verb %q on %q (docs/rbac.md lists what trueup needs): %w",
+		return fmt.Errorf("%s: %w: this account lacks the verb %q on %q (docs/rbac.md lists what trueup needs, `trueup rights rbac` grants it): %w",
 			what, rollout.ErrDenied, what.verb, what.resource, err)
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%s: %w: %w", what, rollout.ErrNotFound, err)

@@ -6,7 +6,10 @@ func ofPods() []mutant {
 		return mutant{name: name, promise: promise, file: file, was: was, becomes: becomes, by: suite{dir: "internal/rollout", run: "Pods|Yield|TestReleaseWarnings|^TestNextVerif"}}
 	}
 	pods, observe := "internal/rollout/pods.go", "internal/rollout/observe.go"
+	abort := mutant{name: "give up without a look at the pods", promise: "whoever gives a rollout up is told of the pods", file: "internal/rollout/abort.go",
+		was: "\tif w.claim.Restart != nil {\n\t\tw.readPods(effect)\n\t}\n", becomes: "", by: suite{dir: "internal/world", run: "^TestAbortNamesRejectedPods$"}}
 	return []mutant{
+		abort,
 		in(nextFile, "verify without pods", "the next node waits until probed pods are ready again", "\t\tpatiently(goal, seen, checkPods(claim, seen)),\n", ""),
 		in(nextFile, "wait for pods for ever", "what does not come back is not waited for longer than the bound", "c.OK = c.OK || seen.Guest.KubeletAge() >= goal.patience()", "c.OK = c.OK || goal.patience() < 0"),
 		in(nextFile, "a fault for pods", "a wait for pods ends in a warning", "s.Yields = c.What == podsCheck || c.What", "s.Yields = c.What"),

@@ -184,7 +184,7 @@ func commands(c Cluster) Check {
 	out.Verdict, out.Evidence = verdict(missing == nil), "all needed commands are allowed"
 	if missing != nil {
 		out.Evidence = "not allowed: " + strings.Join(missing, ", ")
-		out.Remedy = "Ask an administrator to allow them for the account's role"
+		out.Remedy = "Ask an administrator to allow them for the account's role: `trueup rights cloudstack-role` prints all that is needed"
 	}
 	return out
 }

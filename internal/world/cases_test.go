@@ -77,6 +77,24 @@ func TestRejectedPodsAreNamed(t *testing.T) {
 	})
 }
 
+// Whoever gives a rollout up is told of the pods as well.
+func TestAbortNamesRejectedPods(t *testing.T) {
+	simulate(t, cluster("w1"), func(t *testing.T, w *World) {
+		w.RejectPods("w1", "OutOfcpu")
+		r := w.Run()
+		r.Limits.Verify = time.Second
+		var f *rollout.Fault
+		if _, err := r.Scale(t.Context(), w.grow()); !errors.As(err, &f) {
+			t.Fatal(err)
+		}
+		w.Sleep(time.Minute)
+		report, err := w.Run().Abort(t.Context(), false)
+		if err != nil || len(report.Nodes) != 1 || len(report.Nodes[0].Warnings) != 1 || !strings.Contains(report.Nodes[0].Warnings[0], "default/web-w1 (OutOfcpu)") {
+			t.Errorf("%v %+v", err, report.Nodes)
+		}
+	})
+}
+
 // Pods that do not become ready again hold the next node up for a while, and not for ever.
 func TestProbesThatFail(t *testing.T) {
 	simulate(t, cluster("w1", "w2"), func(t *testing.T, w *World) {
