@@ -98,6 +98,8 @@ func offerings(vcpus, mib int) []standin.Offering {
 		standin.FixedOffering("odd-memory", vcpus, mib+2000), // not a multiple of the guests' 128 MiB memory blocks
 		standin.FixedOffering("too-many-cpus", maxVCPUs+1, mib),
 		standin.FixedOffering("tiny", 1, 1024),
+		standin.FixedOffering("etcd", etcdVCPUs, etcdMemoryMiB),
+		standin.FixedOffering("etcd-medium", etcdVCPUs+1, etcdMemoryMiB+512),
 		custom,
 	}
 }
@@ -115,14 +117,20 @@ func (l *Lab) clusterSpec() (standin.ClusterSpec, error) {
 		Kubeconfig: string(kubeconfig), LoginUser: guest.User,
 	}
 	for _, node := range l.Nodes {
-		described := standin.NodeSpec{ID: node.VMID(), Name: node.Name(), Address: node.Spec().Address(), SSHPort: node.SSHPort()}
 		if node.Control {
-			spec.Control = append(spec.Control, described)
+			spec.Control = append(spec.Control, described(node.Guest))
 		} else {
-			spec.Workers = append(spec.Workers, described)
+			spec.Workers = append(spec.Workers, described(node.Guest))
 		}
 	}
+	for _, g := range l.Etcd {
+		spec.Etcd, spec.EtcdOfferingID = append(spec.Etcd, described(g)), l.Cloud.Offerings["etcd"].ID
+	}
 	return spec, nil
+}
+
+func described(g *guest.Guest) standin.NodeSpec {
+	return standin.NodeSpec{ID: g.VMID(), Name: g.Name(), Address: g.Spec().Address(), SSHPort: g.SSHPort()}
 }
 
 func (c *Cloud) serve(ctx context.Context) error {
@@ -163,12 +171,15 @@ func (l *Lab) nodesReady(string) bool {
 // hypervisor lets the stand-in reach the guests' QEMU.
 type hypervisor struct{ lab *Lab }
 
+var _ standin.PowerSwitch = hypervisor{}
+
 func (h hypervisor) guest(vmID string) (*guest.Guest, error) {
-	i := slices.IndexFunc(h.lab.Nodes, func(n *Node) bool { return n.VMID() == vmID })
+	all := h.lab.guests()
+	i := slices.IndexFunc(all, func(g *guest.Guest) bool { return g.VMID() == vmID })
 	if i < 0 {
 		return nil, fmt.Errorf("domain %s: no such guest", vmID)
 	}
-	return h.lab.Nodes[i].Guest, nil
+	return all[i], nil
 }
 
 // Domain implements standin.Hypervisor.
@@ -197,4 +208,26 @@ func (h hypervisor) SetVCPUs(ctx context.Context, vmID string, count int) error 
 		return err
 	}
 	return g.SetVCPUs(ctx, count)
+}
+
+// Start implements standin.PowerSwitch. The guest has another SSH port then, which CloudStack's rule follows; a real rule keeps its port.
+func (h hypervisor) Start(_ context.Context, vmID string, mib, vcpus int) error {
+	g, err := h.guest(vmID)
+	if err != nil {
+		return err
+	}
+	if err := g.Restart(h.lab.starter, vcpus, mib); err != nil {
+		return err
+	}
+	return h.lab.Cloud.Model.SetPortForwarding(vmID, g.SSHPort())
+}
+
+// Stop implements standin.PowerSwitch: it presses the power button and waits until the guest is off.
+func (h hypervisor) Stop(ctx context.Context, vmID string) error {
+	g, err := h.guest(vmID)
+	if err != nil {
+		return err
+	}
+	g.Stop(ctx)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Lab struct {
 	Plane   *control.Plane
 	Kube    *kubernetes.Clientset // an administrator's
 	Nodes   []*Node
+	Etcd    []*guest.Guest // dedicated etcd machines: no Nodes
 	Cloud   *Cloud
 
 	folder   *folder
@@ -96,11 +98,11 @@ func (l *Lab) up(ctx context.Context) (err error) {
 	if err := l.connect(); err != nil {
 		return err
 	}
-	l.progress.sayf("%d guests: boot, then kubelet", l.Options.Control+l.Options.Workers)
+	l.progress.sayf("%d guests: boot, then kubelet", l.Options.Control+l.Options.Workers+l.Options.Etcd)
 	if err := l.startGuests(ctx); err != nil {
 		return err
 	}
-	if err := l.login.writeKnownHosts(l.Nodes); err != nil {
+	if err := l.login.writeKnownHosts(l.guests()); err != nil {
 		return err
 	}
 	if err := l.waitNodes(ctx); err != nil {
@@ -124,6 +126,15 @@ func (l *Lab) waitNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
+	for _, etcd := range l.Etcd {
+		group.Go(func() error {
+			if err := etcd.WaitSSH(ctx); err != nil {
+				return err
+			}
+			_, err := etcd.Run(ctx, "until /opt/bin/etcdctl endpoint health 2>/dev/null; do sleep 1; done")
+			return err
+		})
+	}
 	for _, node := range l.Nodes {
 		group.Go(func() error {
 			bootCtx, cancel := context.WithTimeout(ctx, bootTimeout)
@@ -138,14 +149,23 @@ func (l *Lab) waitNodes(ctx context.Context) error {
 	return group.Wait()
 }
 
+// guests are all virtual machines of the lab.
+func (l *Lab) guests() []*guest.Guest {
+	all := slices.Clone(l.Etcd)
+	for _, node := range l.Nodes {
+		all = append(all, node.Guest)
+	}
+	return all
+}
+
 // Down ends everything and removes the folder. It may be called once.
 func (l *Lab) Down(ctx context.Context) error {
 	if l.Cloud != nil {
 		l.Cloud.close()
 	}
 	var group sync.WaitGroup
-	for _, node := range l.Nodes {
-		group.Go(func() { node.Kill() })
+	for _, g := range l.guests() {
+		group.Go(g.Kill)
 	}
 	group.Wait()
 	if l.Plane != nil {

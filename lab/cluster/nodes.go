@@ -61,7 +61,46 @@ func (l *Lab) startGuests(ctx context.Context) error {
 		}
 		l.Nodes = append(l.Nodes, node)
 	}
+	for index := range l.Options.Etcd {
+		name := fmt.Sprintf("%s-etcd-%d", l.Options.Name, index+1)
+		started, err := l.startEtcd(ctx, name, len(l.Nodes)+index)
+		if err != nil {
+			return err
+		}
+		l.Etcd = append(l.Etcd, started)
+	}
 	return nil
+}
+
+func (l *Lab) startEtcd(ctx context.Context, name string, index int) (*guest.Guest, error) {
+	spec := guest.Spec{
+		Name: name, VMID: uuid.NewString(), Index: index, ImageDir: l.Options.Artifacts.Image, Etcd: true,
+		VCPUs: etcdVCPUs, MaxVCPUs: maxVCPUs, MemoryMiB: etcdMemoryMiB, MaxMemoryMiB: maxMemoryMiB, DIMMSlots: dimmSlots,
+	}
+	var programs guest.Etcd
+	for path, body := range map[string]*[]byte{"etcd": &programs.Server, "etcdctl": &programs.Client} {
+		var err error
+		if *body, err = os.ReadFile(filepath.Join(l.Options.Artifacts.Kubernetes, path)); err != nil {
+			return nil, err
+		}
+	}
+	return l.boot(ctx, spec, func(identity *guest.Identity, keys guest.Keys) ([]byte, error) {
+		return guest.EtcdSeed(spec, identity, keys, programs)
+	})
+}
+
+// boot starts a guest with an identity of its own.
+func (l *Lab) boot(ctx context.Context, spec guest.Spec, seed func(*guest.Identity, guest.Keys) ([]byte, error)) (*guest.Guest, error) {
+	identity, err := guest.NewIdentity()
+	if err != nil {
+		return nil, err
+	}
+	body, err := seed(identity, guest.Keys{User: l.login.public, Admin: l.login.admin.PublicKey()})
+	if err != nil {
+		return nil, err
+	}
+	return guest.Start(ctx, l.starter, filepath.Join(l.Options.Dir, "guests", spec.Name),
+		guest.Boot{Spec: spec, Identity: identity, Admin: l.login.admin, Seed: body})
 }
 
 func (l *Lab) startGuest(ctx context.Context, name string, index int, isControl bool) (*Node, error) {
@@ -69,20 +108,13 @@ func (l *Lab) startGuest(ctx context.Context, name string, index int, isControl 
 		Name: name, VMID: uuid.NewString(), Index: index, ImageDir: l.Options.Artifacts.Image,
 		VCPUs: l.Options.VCPUs, MaxVCPUs: maxVCPUs, MemoryMiB: l.Options.MemoryMiB, MaxMemoryMiB: maxMemoryMiB, DIMMSlots: dimmSlots,
 	}
-	identity, err := guest.NewIdentity()
-	if err != nil {
-		return nil, err
-	}
 	kubelet, err := l.kubelet(spec, isControl)
 	if err != nil {
 		return nil, err
 	}
-	seed, err := guest.Seed(spec, identity, l.login.public, kubelet)
-	if err != nil {
-		return nil, err
-	}
-	started, err := guest.Start(ctx, l.starter, filepath.Join(l.Options.Dir, "guests", name),
-		guest.Boot{Spec: spec, Identity: identity, Login: l.login.signer, Seed: seed})
+	started, err := l.boot(ctx, spec, func(identity *guest.Identity, keys guest.Keys) ([]byte, error) {
+		return guest.Seed(spec, identity, keys, kubelet)
+	})
 	return &Node{Guest: started, Control: isControl}, err
 }
 

@@ -15,6 +15,7 @@ type Options struct {
 	Name      string        // of the cluster; default "lab"
 	Control   int           // control-plane nodes; default 1
 	Workers   int           // default 0
+	Etcd      int           // dedicated etcd machines, 0 or 1; its etcd is not the one that the lab's API server uses
 	VCPUs     int           // of each guest at boot; default 2
 	MemoryMiB int           // of each guest at boot; default 2048
 	Status    time.Duration // how often kubelets post their status; default 2 s; Kubernetes' own default is 10 s
@@ -28,6 +29,12 @@ const (
 	maxVCPUs     = 8
 	maxMemoryMiB = 16384
 	dimmSlots    = 16
+)
+
+// An etcd machine at boot: it has neither containerd nor kubelet.
+const (
+	etcdVCPUs     = 1
+	etcdMemoryMiB = 1024
 )
 
 // maxNodes keeps guest addresses in one /24 and, long before, a machine usable: two cores carry three or four kubelets.
@@ -54,6 +61,8 @@ func (o Options) complete() (Options, error) {
 		o.Progress = io.Discard
 	}
 	switch {
+	case o.Etcd < 0 || o.Etcd > 1:
+		return o, fmt.Errorf("lab: %d etcd machines: possible are 0 and 1, as guests can't reach each other", o.Etcd)
 	case o.Pods < 0 || o.Pods > maxPods:
 		return o, fmt.Errorf("lab: %d pods: possible are 0 to %d", o.Pods, maxPods)
 	case o.Control < 0 || o.Workers < 0 || o.Control+o.Workers > maxNodes:

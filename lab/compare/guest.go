@@ -12,11 +12,12 @@ import (
 )
 
 // selfOnlining makes a guest bring up what is plugged, as many images' udev rules do: the contenders other than trueup leave that to the guest. The
-// recorder writes down when.
+// recorder writes down when. The login user gets the rights that a runbook takes for granted; the lab itself has none but trueup's.
 const selfOnlining = `
 printf '%s\n' 'SUBSYSTEM=="cpu", ACTION=="add", TEST=="online", ATTR{online}="1"' 'SUBSYSTEM=="memory", ACTION=="add", TEST=="state", ATTR{state}="online"' |
 	sudo tee /etc/udev/rules.d/80-hotplug.rules >/dev/null
 sudo udevadm control --reload
+echo 'cloud ALL=(ALL) NOPASSWD:ALL' >/etc/sudoers.d/runbook # a runbook knows no narrower rights
 sudo systemd-run --quiet --unit=hotplug-recorder --property=StandardOutput=file:/run/hotplug.log \
 	stdbuf -oL udevadm monitor --kernel --subsystem-match=cpu --subsystem-match=memory
 for try in $(seq 100); do grep -q "the kernel uevent" /run/hotplug.log && exit 0; done

@@ -94,7 +94,9 @@ func (f *fixture) grown(t testing.TB, role string, cpus, mib int) standin.Offeri
 	now := f.offeringOf(t, f.ofRole(role)[0])
 	name := fmt.Sprintf("%s-%dx%d", role, now.CPUs+cpus, now.MemoryMiB+mib)
 	if _, known := f.offerings[name]; !known { // a second one of that name would be ambiguous
-		f.offerings[name] = f.Cloud.Model.AddOffering(standin.FixedOffering(name, now.CPUs+cpus, now.MemoryMiB+mib))
+		bigger := standin.FixedOffering(name, now.CPUs+cpus, now.MemoryMiB+mib)
+		bigger.MHz = now.MHz // a slower one is refused while the VM runs
+		f.offerings[name] = f.Cloud.Model.AddOffering(bigger)
 	}
 	return f.offerings[name]
 }
@@ -107,6 +109,7 @@ func (f *fixture) offeringOf(t testing.TB, node *cluster.Node) standin.Offering 
 		Offerings []struct {
 			Name   string `json:"name"`
 			CPUs   int    `json:"cpunumber"`
+			MHz    int    `json:"cpuspeed"`
 			Memory int    `json:"memory"`
 		} `json:"serviceoffering"`
 	}
@@ -115,7 +118,7 @@ func (f *fixture) offeringOf(t testing.TB, node *cluster.Node) standin.Offering 
 		t.Fatalf("offering %s of %s: %v, %v", vm.OfferingID, node.Name(), list, err)
 	}
 	found := list.Offerings[0]
-	return standin.Offering{ID: vm.OfferingID, Name: found.Name, CPUs: found.CPUs, MemoryMiB: found.Memory}
+	return standin.Offering{ID: vm.OfferingID, Name: found.Name, CPUs: found.CPUs, MHz: found.MHz, MemoryMiB: found.Memory}
 }
 
 // changes are all traces of a change that was asked for: of CloudStack by its API, of Kubernetes by a program named trueup.

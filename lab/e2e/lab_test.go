@@ -35,8 +35,9 @@ func TestLab(t *testing.T) {
 
 // TestDefaultStatusPeriod is the same growth with kubelets that post every 10 s, as they do everywhere but in this lab.
 func TestDefaultStatusPeriod(t *testing.T) {
-	f := start(t, cluster.Options{Pods: 1, Status: 10 * time.Second})
+	f := start(t, cluster.Options{Pods: 1, Status: 10 * time.Second, Etcd: 1})
 	growth{cpus: 1, mib: 512, roles: []string{"control"}}.test(t, f)
+	t.Run("a dedicated etcd machine beside it", func(t *testing.T) { testEtcdMachine(t, f) })
 }
 
 // testLooking runs clusters, status and plan as a user who may only look. A change that they tried would be refused, and would

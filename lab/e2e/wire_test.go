@@ -12,7 +12,8 @@ import (
 
 // wire is a forwarded port of a node that CloudStack names in place of the real one, until the test ends. It can be cut.
 type wire struct {
-	to string
+	to       string
+	listener net.Listener
 
 	mu    sync.Mutex
 	open  []net.Conn
@@ -25,7 +26,7 @@ func (f *fixture) wire(t testing.TB, node *cluster.Node) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{to: fmt.Sprintf("127.0.0.1:%d", node.SSHPort())}
+	w := &wire{to: fmt.Sprintf("127.0.0.1:%d", node.SSHPort()), listener: listener}
 	go w.serve(listener)
 	if err := f.Cloud.Model.SetPortForwarding(node.VMID(), listener.Addr().(*net.TCPAddr).Port); err != nil {
 		t.Fatal(err)
@@ -34,10 +35,15 @@ func (f *fixture) wire(t testing.TB, node *cluster.Node) *wire {
 		if err := f.Cloud.Model.SetPortForwarding(node.VMID(), node.SSHPort()); err != nil {
 			t.Error(err)
 		}
-		_ = listener.Close()
-		w.cut()
+		w.end()
 	})
 	return w
+}
+
+// end closes the port and cuts what is open.
+func (w *wire) end() (made int) {
+	_ = w.listener.Close() // it may be closed already
+	return w.cut()
 }
 
 // serve ends with the listener.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	product "github.com/cks-trueup/trueup/internal/guest"
 )
 
 // Kubelet is what a guest's kubelet needs to join the lab's cluster.
@@ -28,37 +30,87 @@ var kubeletConfig string
 // kubeletConfigTemplate is parsed once; a mistake in it is found by any test that builds a seed.
 var kubeletConfigTemplate = template.Must(template.New("kubelet-config").Parse(kubeletConfig))
 
+// Keys are who may log in to a guest.
+type Keys struct {
+	User  ssh.PublicKey // as User: trueup's
+	Admin ssh.PublicKey // as root: the lab's own
+}
+
+// rootLogin beats the image's sshd configuration: OpenSSH takes the first value that it reads, and reads the files in the order of their names.
+const rootLogin = "PermitRootLogin prohibit-password\n"
+
 // Seed is the tar that the guest's initrd unpacks over the root before systemd starts: who the guest is.
-func Seed(spec Spec, identity *Identity, login ssh.PublicKey, kubelet Kubelet) ([]byte, error) {
+func Seed(spec Spec, identity *Identity, keys Keys, kubelet Kubelet) ([]byte, error) {
 	var config bytes.Buffer
 	if err := kubeletConfigTemplate.Execute(&config, kubelet); err != nil {
 		return nil, err
 	}
-	authorized := ssh.MarshalAuthorizedKey(login)
-	hostKey := ssh.MarshalAuthorizedKey(identity.HostKey)
-	files := []seedFile{
-		{"etc/hostname", 0o644, 0, []byte(spec.Name + "\n")},
-		{"etc/hosts", 0o644, 0, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", spec.Address(), spec.Name)},
-		{"etc/machine-id", 0o444, 0, []byte(identity.MachineID + "\n")},
-		{"etc/ssh/ssh_host_ed25519_key", 0o600, 0, identity.hostKey},
-		{"etc/ssh/ssh_host_ed25519_key.pub", 0o644, 0, hostKey},
-		{"etc/systemd/network/10-eth.network", 0o644, 0, network(spec)},
-		{"etc/cni/net.d/10-lab.conflist", 0o644, 0, cni(spec)},
-		{"etc/default/kubelet", 0o644, 0, fmt.Appendf(nil, "KUBELET_EXTRA_ARGS=--hostname-override=%s --node-ip=%s\n", spec.Name, spec.Address())},
-		{"etc/kubernetes/kubelet.conf", 0o600, 0, kubelet.Kubeconfig},
-		{"etc/kubernetes/pki/ca.crt", 0o644, 0, kubelet.CA},
-		{"var/lib/kubelet/config.yaml", 0o644, 0, config.Bytes()},
-		{"var/lib/kubelet/pki/kubelet.crt", 0o644, 0, kubelet.ServingCert},
-		{"var/lib/kubelet/pki/kubelet.key", 0o600, 0, kubelet.ServingKey},
-		{"home/cloud/.ssh/authorized_keys", 0o600, cloudUser, authorized},
-		{"home/cloud/success", 0o644, cloudUser, nil}, // CKS leaves this mark when cloud-init has finished
+	files, err := everyGuest(spec, identity, keys)
+	if err != nil {
+		return nil, err
 	}
+	files = append(files,
+		seedFile{"etc/cni/net.d/10-lab.conflist", 0o644, 0, cni(spec)},
+		seedFile{"etc/default/kubelet", 0o644, 0, fmt.Appendf(nil, "KUBELET_EXTRA_ARGS=--hostname-override=%s --node-ip=%s\n", spec.Name, spec.Address())},
+		seedFile{"etc/kubernetes/kubelet.conf", 0o600, 0, kubelet.Kubeconfig},
+		seedFile{"etc/kubernetes/pki/ca.crt", 0o644, 0, kubelet.CA},
+		seedFile{"var/lib/kubelet/config.yaml", 0o644, 0, config.Bytes()},
+		seedFile{"var/lib/kubelet/pki/kubelet.crt", 0o644, 0, kubelet.ServingCert},
+		seedFile{"var/lib/kubelet/pki/kubelet.key", 0o600, 0, kubelet.ServingKey})
 	if kubelet.AdminKubeconfig != nil {
 		files = append(files,
 			seedFile{"etc/kubernetes/admin.conf", 0o600, 0, kubelet.AdminKubeconfig},
 			seedFile{"root/.kube/config", 0o600, 0, kubelet.AdminKubeconfig})
 	}
 	return packSeed(files)
+}
+
+// everyGuest is what a guest has whatever it is for.
+func everyGuest(spec Spec, identity *Identity, keys Keys) ([]seedFile, error) {
+	sudoers, err := product.Sudoers(User, "of this checkout")
+	return []seedFile{
+		{"etc/hostname", 0o644, 0, []byte(spec.Name + "\n")},
+		{"etc/hosts", 0o644, 0, fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", spec.Address(), spec.Name)},
+		{"etc/machine-id", 0o444, 0, []byte(identity.MachineID + "\n")},
+		{"etc/ssh/ssh_host_ed25519_key", 0o600, 0, identity.hostKey},
+		{"etc/ssh/ssh_host_ed25519_key.pub", 0o644, 0, ssh.MarshalAuthorizedKey(identity.HostKey)},
+		{"etc/systemd/network/10-eth.network", 0o644, 0, network(spec)},
+		{"home/cloud/.ssh/authorized_keys", 0o600, cloudUser, ssh.MarshalAuthorizedKey(keys.User)},
+		{"home/cloud/success", 0o644, cloudUser, nil}, // CKS leaves this mark when cloud-init has finished
+		{"etc/sudoers.d/cloud", 0o440, 0, []byte(sudoers)},
+		{"root/.ssh/authorized_keys", 0o600, 0, ssh.MarshalAuthorizedKey(keys.Admin)},
+		{"etc/ssh/sshd_config.d/00-root.conf", 0o644, 0, []byte(rootLogin)},
+	}, err
+}
+
+// Etcd is what a dedicated etcd machine runs: the programs, which are in no image.
+type Etcd struct{ Server, Client []byte }
+
+// EtcdSeed is the seed of a dedicated etcd machine: one member, in /opt/bin and on the ports where CKS has it, without TLS as there.
+func EtcdSeed(spec Spec, identity *Identity, keys Keys, programs Etcd) ([]byte, error) {
+	files, err := everyGuest(spec, identity, keys)
+	if err != nil {
+		return nil, err
+	}
+	return packSeed(append(files,
+		seedFile{"opt/bin/etcd", 0o755, 0, programs.Server},
+		seedFile{"opt/bin/etcdctl", 0o755, 0, programs.Client},
+		seedFile{"etc/systemd/system/etcd.service", 0o644, 0, etcdUnit(spec)}))
+}
+
+func etcdUnit(s Spec) []byte {
+	return fmt.Appendf(nil, `[Unit]
+Description=etcd
+After=network-online.target
+[Service]
+Type=notify
+ExecStart=/opt/bin/etcd --name=%[1]s --data-dir=/var/lib/etcd --listen-client-urls=http://%[2]s:2379,http://127.0.0.1:2379 \
+  --advertise-client-urls=http://%[2]s:2379 --listen-peer-urls=http://%[2]s:2380 --initial-advertise-peer-urls=http://%[2]s:2380 \
+  --initial-cluster=%[1]s=http://%[2]s:2380
+Restart=always
+RestartSec=5
+TimeoutStartSec=300
+`, s.Name, s.Address())
 }
 
 // cloudUser is the user and group id of `cloud`: the first user that Debian's useradd makes.
@@ -87,6 +139,7 @@ var seedDirs = []seedFile{
 	{"var/lib/kubelet/pki/", 0o700, 0, nil},
 	{"home/cloud/.ssh/", 0o700, cloudUser, nil},
 	{"root/.kube/", 0o700, 0, nil},
+	{"root/.ssh/", 0o700, 0, nil},
 }
 
 func packSeed(files []seedFile) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func unpackSeed(t *testing.T, kubelet Kubelet) (map[string]*tar.Header, map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, err := Seed(Spec{Name: "lab-node-1", Index: 3}, identity, identity.HostKey, kubelet)
+	seed, err := Seed(Spec{Name: "lab-node-1", Index: 3}, identity, Keys{User: identity.HostKey, Admin: identity.HostKey}, kubelet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestSeedKeepsSecretsFromOthers(t *testing.T) {
 	headers := seedFiles(t, Kubelet{AdminKubeconfig: []byte("admin")})
 	for _, path := range []string{
 		"etc/ssh/ssh_host_ed25519_key", "etc/kubernetes/kubelet.conf", "etc/kubernetes/admin.conf", "root/.kube/config",
-		"var/lib/kubelet/pki/kubelet.key", "home/cloud/.ssh/authorized_keys",
+		"var/lib/kubelet/pki/kubelet.key", "home/cloud/.ssh/authorized_keys", "root/.ssh/authorized_keys",
 	} {
 		if header := headers[path]; header == nil || header.Mode != 0o600 {
 			t.Errorf("%s: %+v, want mode 0600", path, header)
@@ -95,5 +96,14 @@ func TestIdentityKeyFitsItsPublicHalf(t *testing.T) {
 	}
 	if diff := cmp.Diff(identity.HostKey.Marshal(), private.PublicKey().Marshal()); diff != "" {
 		t.Errorf("host key (-public half +of the private half):\n%s", diff)
+	}
+}
+
+// The lab's key is for root alone, and the login user may sudo only what the product needs.
+func TestSeedGivesTheLoginUserOnlyWhatTrueupNeeds(t *testing.T) {
+	headers, bodies := unpackSeed(t, Kubelet{})
+	rules := string(bodies["etc/sudoers.d/cloud"])
+	if headers["etc/sudoers.d/cloud"].Mode != 0o440 || strings.Contains(rules, "NOPASSWD:ALL") || !strings.Contains(rules, "trueup-restart") {
+		t.Errorf("mode %o:\n%s", headers["etc/sudoers.d/cloud"].Mode, rules)
 	}
 }

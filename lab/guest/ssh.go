@@ -13,8 +13,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// User is the login that CKS nodes have; it may sudo without a password.
+// User is the login that CKS nodes have. It may sudo what trueup's own sudoers file allows, and nothing else.
 const User = "cloud"
+
+// admin is whom the lab itself logs in as, with a key of its own that trueup does not have.
+const admin = "root"
 
 // sshClient is one kept connection to a guest.
 type sshClient struct {
@@ -22,7 +25,7 @@ type sshClient struct {
 	client *ssh.Client
 }
 
-// Run runs a shell command in the guest as User and returns its standard output. The error carries standard error.
+// Run runs a shell command in the guest as root and returns its standard output. The error carries standard error.
 // It is for the lab and its tests only, and shares no code with trueup's own SSH port.
 func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 	client, err := g.dial(ctx)
@@ -48,7 +51,7 @@ func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 // dialAttempt bounds one attempt: while a guest boots, QEMU accepts the connection and nobody answers.
 const dialAttempt = 5 * time.Second
 
-// WaitSSH waits until the guest's SSH server lets User in.
+// WaitSSH waits until the guest's SSH server lets the lab in.
 func (g *Guest) WaitSSH(ctx context.Context) error {
 	retry := time.NewTicker(250 * time.Millisecond)
 	defer retry.Stop()
@@ -83,8 +86,8 @@ func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	c, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
-		User:            User,
-		Auth:            []ssh.AuthMethod{ssh.PublicKeys(g.login)},
+		User:            admin,
+		Auth:            []ssh.AuthMethod{ssh.PublicKeys(g.admin)},
 		HostKeyCallback: ssh.FixedHostKey(g.identity.HostKey),
 	})
 	if err != nil {
@@ -94,6 +97,9 @@ func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
 	g.ssh.client = ssh.NewClient(c, channels, requests)
 	return g.ssh.client, nil
 }
+
+// Disconnect ends the kept connection: after a reboot of the guest it is dead, and nothing may tell.
+func (g *Guest) Disconnect() { g.ssh.close() }
 
 func (c *sshClient) close() {
 	c.mu.Lock()
