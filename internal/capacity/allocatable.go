@@ -89,6 +89,16 @@ func AllocatableWarning(capacityBefore, allocatableBefore Resources, n Node) str
 	return fmt.Sprintf("the reservation changed: allocatable was %s, now it is %s; a kubelet restart applies pending configuration, and reservations may be percentages", before, after)
 }
 
+// Extended lists the extended resources (devices and the like: those whose name has a slash) of which there are any, each with its amount.
+func Extended(r Resources) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if amount := r[name]; strings.Contains(name, "/") && !amount.IsZero() {
+			all = append(all, name+" "+amount.String())
+		}
+	}
+	return all
+}
+
 // ExtendedCheck is the name of CheckExtended's check.
 const ExtendedCheck = "extended resources of the Node"
 

@@ -83,6 +83,7 @@ type kubernetes interface {
 	Claims(ctx context.Context) (map[string]string, error)
 	Nodes(ctx context.Context) ([]capacity.Node, error)
 	Holder(ctx context.Context) (kube.Holding, error)
+	Missing(ctx context.Context) ([]kube.Right, error)
 	Lock() rollout.Lock
 	Close()
 }

@@ -38,6 +38,7 @@ type fleet struct {
 	mu       sync.Mutex
 	nodes    []*node
 	lease    kube.Holding
+	denied   []kube.Right
 	trusted  map[string]bool // nodes whose host key is on file; nil: all
 	leaseErr error
 	shelf    map[string]string // claims on the Lease, by instance id
@@ -109,7 +110,7 @@ func (f *fleet) newNode(vm standin.VM) *node {
 		CgroupVersion: 2, BlockSize: blockMiB * capacity.MiB, BlocksOnline: 2048 / blockMiB, Kubelet: capacity.Unit{ActiveState: "active", SubState: "running", InvocationID: "inv-1", MainPID: 101, Start: time.Minute}}
 	m.inside = capacity.Inspection{DIMMSlots: 16, ACPI: true, MemAvailable: 900 * capacity.MiB, Kernel: capacity.KernelLog{Whole: true, BootMemory: 2047 * capacity.MiB},
 		Kubelet: capacity.KubeletConfig{Path: "/var/lib/kubelet/config.yaml"}}
-	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID, ControlPlane: strings.Contains(vm.Name, "-control-")}
+	m.node = capacity.Node{Name: vm.Name, UID: "uid-" + vm.Name, KubeletVersion: "v1.36.3", SystemUUID: vm.ID, MachineID: m.guest.MachineID, BootID: m.guest.BootID, ControlPlane: strings.Contains(vm.Name, "-control-")}
 	m.post()
 	f.touch(m)
 	return m
@@ -324,6 +325,8 @@ func (fleetGuest) Diagnose(context.Context) ([]string, error) {
 }
 
 func (fleetKube) Close() {}
+
+func (f fleetKube) Missing(context.Context) ([]kube.Right, error) { return f.denied, nil }
 
 func (f fleetKube) Lock() rollout.Lock { return fleetLock(f) }
 

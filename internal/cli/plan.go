@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,7 +135,7 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	if doc.refused() {
 		return doc, nil // the cluster as a whole: its nodes need not be read
 	}
-	nodes, err := s.survey(ctx)
+	nodes, rights, err := s.look(ctx)
 	if err != nil {
 		return planDocument{}, err
 	}
@@ -141,11 +143,52 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	if err != nil {
 		return planDocument{}, err
 	}
+	rights.NotReady = notReady(nodes, perNode)
+	doc.Preflight = append(doc.Preflight, preflight.Ignore(preflight.KubernetesChecks(rights), flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err
 	}
 	doc.Goals, doc.byNode, doc.ignored = goals, len(flags.nodes) > 0, flags.ignore
 	return doc, nil
+}
+
+// look surveys the nodes and, at the same time, asks the API server about the rights that a rollout needs.
+func (s *session) look(ctx context.Context) (nodes []survey.Node, rights preflight.Kubernetes, err error) {
+	var both sync.WaitGroup
+	if s.kube != nil {
+		both.Go(func() { rights = s.rights(ctx) })
+	}
+	nodes, err = s.survey(ctx)
+	both.Wait()
+	return nodes, rights, err
+}
+
+// rights asks the API server. Who can't be asked is told of by the survey.
+func (s *session) rights(ctx context.Context) (out preflight.Kubernetes) {
+	missing, err := s.kube.Missing(ctx)
+	if err != nil {
+		out.Problem = oneLine(err.Error())
+		return out
+	}
+	out.Asked = true
+	for _, r := range missing {
+		if r.Optional {
+			out.Lacking = append(out.Lacking, r.String())
+			continue
+		}
+		out.Denied = append(out.Denied, r.String())
+	}
+	return out
+}
+
+// notReady names the Nodes that are not Ready and have no goal. One with a goal is checked as such.
+func notReady(nodes []survey.Node, goals map[string]rollout.Goal) (names []string) {
+	for _, n := range nodes {
+		if _, has := goals[n.Target.InstanceID]; !has && n.Views.Node != nil && !n.Views.Node.Ready.True() {
+			names = append(names, n.Target.Name)
+		}
+	}
+	return names
 }
 
 // goalsByNode are the goals of the named nodes; without names, of all nodes that CKS made and that have a goal.
@@ -216,8 +259,12 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 // facts puts what CloudStack says about the cluster into preflight's terms.
 func (s *session) facts(f cloudstack.Facts) preflight.Cluster {
 	c := preflight.Cluster{Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
+	c.Version = f.Version
 	for _, vm := range s.cluster.VMs {
 		c.Nodes[vm.Role]++
+		if vm.Hypervisor != "" && !slices.Contains(c.Hypervisors, vm.Hypervisor) {
+			c.Hypervisors = append(c.Hypervisors, vm.Hypervisor)
+		}
 	}
 	if s.cluster.State == "Created" { // the machines that it will have
 		c.Nodes = map[rollout.Role]int{rollout.RoleWorker: s.cluster.WorkerNodes, rollout.RoleControl: s.cluster.ControlNodes, rollout.RoleEtcd: s.cluster.EtcdNodes}
@@ -328,6 +375,8 @@ func (a *app) printPlan(w io.Writer, d planDocument) {
 			line("Not checked: ", "%s.", c)
 		case preflight.Ignored:
 			line("Ignored: ", "%s.", c)
+		case preflight.Warn:
+			line("Warning: ", "%s.", c)
 		}
 	}
 	for _, c := range preflight.Failures(d.Preflight) {

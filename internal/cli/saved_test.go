@@ -82,7 +82,7 @@ func TestStalePlan(t *testing.T) {
 			s.node(0).node.Unschedulable = true
 		}, ""},
 		"cordoned meanwhile":         {func(_ *testing.T, s *stage) { s.node(1).node.Unschedulable = true }, node + ": node cordoned: then false, now true"},
-		"kubelet of another version": {func(_ *testing.T, s *stage) { s.node(1).node.KubeletVersion = "v1.35.0" }, node + ": kubelet: then -, now v1.35.0"},
+		"kubelet of another version": {func(_ *testing.T, s *stage) { s.node(1).node.KubeletVersion = "v1.35.0" }, node + ": kubelet: then v1.36.3, now v1.35.0"},
 		"another tool at work": {func(_ *testing.T, s *stage) {
 			s.node(1).node.Marks = []capacity.Mark{{Tool: "kured", Key: "weave.works/kured-reboot-in-progress"}}
 		}, node + ": foreign marks: then none, now weave.works/kured-reboot-in-progress (kured)"},

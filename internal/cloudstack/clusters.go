@@ -55,6 +55,8 @@ type VM struct {
 	External bool `json:"external,omitempty"`
 	// Address is the VM's own address in the cluster's network.
 	Address string `json:"address,omitempty"`
+	// Hypervisor is CloudStack's word for it: KVM, VMware, …
+	Hypervisor string `json:"hypervisor,omitempty"`
 	// RoleDoubt says why Role may be wrong; empty where all signs agree.
 	RoleDoubt string `json:"roleDoubt,omitempty"`
 }

@@ -30,7 +30,7 @@ func TestCluster(t *testing.T) {
 	}
 	for i, role := range []rollout.Role{rollout.RoleControl, rollout.RoleWorker, rollout.RoleWorker} {
 		vm, _ := f.VM(f.vm(i))
-		want.VMs = append(want.VMs, VM{Role: role, Address: vm.NICs[0].Address, Instance: capacity.Instance{
+		want.VMs = append(want.VMs, VM{Role: role, Address: vm.NICs[0].Address, Hypervisor: "KVM", Instance: capacity.Instance{
 			ID: vm.ID, Name: vm.Name, State: "Running", OfferingID: f.small.ID, OfferingName: "small", CPUs: 2, SpeedMHz: 2000, MemoryMiB: 2048,
 			DynamicallyScalable: true, TemplateID: f.Defaults().TemplateID, ZoneID: f.Defaults().ZoneID, LoginUser: "core",
 		}})

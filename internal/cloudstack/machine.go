@@ -24,6 +24,7 @@ type machine struct {
 	ID                  string         `json:"id"`
 	Name                string         `json:"name"`
 	State               string         `json:"state"`
+	Hypervisor          string         `json:"hypervisor"`
 	ZoneID              string         `json:"zoneid"`
 	TemplateID          string         `json:"templateid"`
 	OfferingID          string         `json:"serviceofferingid"`

@@ -32,7 +32,7 @@ func (c *Client) vms(ctx context.Context, record clusterRecord) ([]VM, error) {
 		vm.Instance = capacity.Instance{ID: thin.ID, Name: thin.Name, State: thin.State, ZoneID: thin.ZoneID}
 		if m, ok := full[thin.ID]; ok {
 			vm.Instance = m.instance()
-			vm.Address = m.address(record.NetworkID)
+			vm.Address, vm.Hypervisor = m.address(record.NetworkID), m.Hypervisor
 		}
 		out = append(out, vm)
 	}

@@ -17,6 +17,7 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -58,6 +59,7 @@ type Client struct {
 	http    *http.Client
 	core    corev1.CoreV1Interface
 	leases  coordinationv1.LeaseInterface
+	reviews authorizationv1.SelfSubjectAccessReviewInterface
 	clock   rollout.Clock
 	waiting func(*rollout.HeldError, time.Duration)
 }
@@ -86,9 +88,13 @@ func New(k Kubeconfig, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.origin, err)
 	}
+	authorization, err := authorizationv1.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.origin, err)
+	}
 	c := &Client{
 		server: config.Host, http: httpClient,
-		core: core, leases: coordination.Leases(LeaseNamespace),
+		core: core, leases: coordination.Leases(LeaseNamespace), reviews: authorization.SelfSubjectAccessReviews(),
 		clock: o.Clock, waiting: o.Waiting,
 	}
 	if config.Host == kubectlServer {

@@ -19,8 +19,8 @@ type Right struct {
 
 	// Namespace is where; empty means the whole cluster. Name is that of the one object; empty means all.
 	Namespace, Name string
-	// Looks: commands that change nothing need it, too.
-	Looks bool
+	// Looks: commands that change nothing need it, too. Optional: nothing fails without it.
+	Looks, Optional bool
 	// For says what it is needed for, and Without what happens where it is missing.
 	For, Without string
 }
@@ -31,7 +31,7 @@ func (r Right) String() string {
 }
 
 // Rights are all rights that the client needs, none is there in vain: both is tested against a real API server. What every user may do in
-// every cluster is not among them: /readyz (ClusterRole system:public-info-viewer).
+// every cluster is not among them: /readyz (ClusterRole system:public-info-viewer), and to ask about its own rights (system:basic-user).
 func Rights() []Right {
 	const coordination = "coordination.k8s.io"
 	const stops = "`scale` fails before the first change"
@@ -40,7 +40,7 @@ func Rights() []Right {
 		{Verb: "list", Resource: "nodes", Looks: true, For: "all nodes at once", Without: "`status`, `plan` and all others fail"},
 		{Verb: "watch", Resource: "nodes", For: "a move ends as soon as the Node shows it", Without: stops},
 		{Verb: "patch", Resource: "nodes", For: "the claim, cordon, uncordon, the cluster autoscaler's scale-down-disabled mark", Without: stops},
-		{Verb: "list", Resource: "pods", For: "what became of a node's pods when its kubelet was restarted",
+		{Verb: "list", Resource: "pods", Optional: true, For: "what became of a node's pods when its kubelet was restarted",
 			Without: "nothing fails: the summary says that it is not known, and no pod is waited for"},
 		{Verb: "get", Group: coordination, Resource: "leases", Namespace: LeaseNamespace, Name: LeaseName, Looks: true,
 			For: "check the Lease before each effect; `status` shows who holds it; the claims on dedicated etcd machines", Without: stops + "; `status` does not know whether a rollout is under way"},
@@ -48,7 +48,7 @@ func Rights() []Right {
 		{Verb: "create", Group: coordination, Resource: "leases", Namespace: LeaseNamespace, For: "the first rollout on a cluster makes the Lease", Without: "the first `scale` fails before the first change"},
 		{Verb: "patch", Group: coordination, Resource: "leases", Namespace: LeaseNamespace, Name: LeaseName,
 			For: "hold, renew and give back the Lease; keep the claims on dedicated etcd machines", Without: stops},
-		{Verb: "create", Resource: "events", Namespace: metav1.NamespaceDefault, For: "a line in `kubectl describe node` for each move", Without: "nothing is lost but that line"},
+		{Verb: "create", Resource: "events", Namespace: metav1.NamespaceDefault, Optional: true, For: "a line in `kubectl describe node` for each move", Without: "nothing is lost but that line"},
 	}
 }
 

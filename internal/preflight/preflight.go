@@ -52,6 +52,10 @@ type Cluster struct {
 	Nodes map[rollout.Role]int
 	// DynamicScaling is whether the zone lets running machines be scaled (enable.dynamic.scale.vm); nil if it can't be read.
 	DynamicScaling *bool
+	// Version is CloudStack's own, empty if it can't be read.
+	Version string
+	// Hypervisors are those of the machines, each once.
+	Hypervisors []string
 	// Offline says that nothing of the cluster runs, and that its offerings are to be changed in CloudStack alone.
 	Offline bool
 	// Commands are the API commands that the account may use; nil if they can't be read. Needed are those without which the change is not begun.
@@ -69,11 +73,17 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 	if c.Offline {
 		return append(out, commands(c))
 	}
-	return append(out, dynamicScaling(c), commands(c))
+	return append(out, cloudStackVersion(c), hypervisor(c), dynamicScaling(c), commands(c))
 }
 
 // Ignorable tells whether a person may decide to go on against a check of the cluster. What they may read of it can be wrong; its state and type are not.
-func Ignorable(id string) bool { return id == "zone-dynamic-scaling" || id == "cloudstack-permissions" }
+func Ignorable(id string) bool {
+	switch id {
+	case "zone-dynamic-scaling", "cloudstack-permissions", "cloudstack-version", "kubernetes-permissions":
+		return true
+	}
+	return false
+}
 
 // Ignore marks the failed checks that a person decided to go on against.
 func Ignore(checks []Check, ids []string) []Check {

@@ -12,7 +12,7 @@ import (
 
 func healthy() Cluster {
 	yes := true
-	return Cluster{Name: "demo", State: "Running", Type: "CloudManaged", DynamicScaling: &yes, Commands: []string{"listVirtualMachines", "scaleVirtualMachine"}, Needed: []string{"listVirtualMachines", "scaleVirtualMachine"},
+	return Cluster{Name: "demo", State: "Running", Type: "CloudManaged", Version: "4.23.0.0", Hypervisors: []string{"KVM"}, DynamicScaling: &yes, Commands: []string{"listVirtualMachines", "scaleVirtualMachine"}, Needed: []string{"listVirtualMachines", "scaleVirtualMachine"},
 		Nodes: map[rollout.Role]int{rollout.RoleControl: 1, rollout.RoleWorker: 2}}
 }
 
@@ -53,6 +53,12 @@ func TestChecks(t *testing.T) {
 				g[rollout.RoleWorker] = o
 			},
 			want: []string{"offering for worker"}, remedy: "fixed CPU"},
+		"a CloudStack that can't do it yet": {
+			change: func(c *Cluster, _ map[rollout.Role]capacity.Offering) { c.Version = "4.22.0.0" },
+			want:   []string{"CloudStack's version"}, remedy: "4.23"},
+		"machines on another hypervisor": {
+			change: func(c *Cluster, _ map[rollout.Role]capacity.Offering) { c.Hypervisors = []string{"KVM", "VMware"} },
+			want:   []string{"hypervisor of the machines"}, remedy: "KVM alone"},
 		"a zone without dynamic scaling": {
 			change: func(c *Cluster, _ map[rollout.Role]capacity.Offering) { c.DynamicScaling = &no },
 			want:   []string{"dynamic scaling in the zone"}, remedy: "administrator"},

@@ -70,6 +70,7 @@ func NodeChecks(goal Goal, seen Observation) []NodeCheck {
 	out = append(out, offlineCheck(goal, seen))
 	if restarts {
 		out = append(out, cgroupCheck(goal, seen))
+		out = append(out, restartNotes(seen)...)
 	}
 	return append(out, inspectionChecks(goal, seen)...)
 }
