@@ -92,6 +92,11 @@ func (i Instance) Present() Offering {
 	return Offering{ID: i.OfferingID, Name: i.OfferingName, CPUs: i.CPUs, SpeedMHz: i.SpeedMHz, MemoryMiB: i.MemoryMiB, DynamicScaling: true}
 }
 
+// Smaller reports whether the offering has less CPUs, CPU speed or memory than the machine: CloudStack lets a running machine only grow.
+func (o Offering) Smaller(i Instance) bool {
+	return o.CPUs < i.CPUs || o.MemoryMiB < i.MemoryMiB || (o.SpeedMHz > 0 && o.SpeedMHz < i.SpeedMHz)
+}
+
 // Running reports whether CloudStack says that the machine runs.
 func (i Instance) Running() bool { return i.State == "Running" }
 

@@ -144,7 +144,8 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 		return planDocument{}, err
 	}
 	rights.NotReady = notReady(nodes, perNode)
-	doc.Preflight = append(doc.Preflight, preflight.Ignore(preflight.KubernetesChecks(rights), flags.ignore)...)
+	checks := append(s.changes(ctx, nodes, perNode), preflight.KubernetesChecks(rights)...)
+	doc.Preflight = append(doc.Preflight, preflight.Ignore(checks, flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err
 	}
@@ -177,6 +178,31 @@ func (s *session) rights(ctx context.Context) (out preflight.Kubernetes) {
 			continue
 		}
 		out.Denied = append(out.Denied, r.String())
+	}
+	return out
+}
+
+// changes asks CloudStack about each kind of change that the goals bring: one machine stands for all that have the same offering and the same goal. A
+// smaller offering is told by the node's own checks, with figures.
+func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) []preflight.Check {
+	type kind struct{ from, to string }
+	asked := map[kind]bool{}
+	var out []preflight.Check
+	for _, n := range nodes {
+		i, goal := n.Views.Instance, goals[n.Target.InstanceID].Offering
+		this := kind{i.OfferingID, goal.ID}
+		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || asked[this] {
+			continue
+		}
+		asked[this] = true
+		change := preflight.Change{Machine: n.Target.Name, Goal: goal.String()}
+		offered, err := s.cloudStack.Suits(ctx, i.ID, goal.ID)
+		if err == nil {
+			change.Offered = &offered
+		} else {
+			change.Problem = oneLine(err.Error())
+		}
+		out = append(out, preflight.ChangeCheck(change))
 	}
 	return out
 }

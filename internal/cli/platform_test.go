@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/kube"
 )
 
@@ -26,5 +27,21 @@ func TestOtherNodesNotReady(t *testing.T) {
 		s.node(0).node.Ready.Status = "False"
 		s.trueup(t, "plan prod --worker big").want(t, ExitOK).prints(t, "Warning: the cluster's other Nodes: not Ready: prod-control-18f3c0d2a1.")
 		s.trueup(t, "preflight prod --worker big").want(t, ExitOK).prints(t, "WARN     other-nodes")
+	})
+}
+
+// CloudStack is asked whether it offers the change; tags and storage are its own to know.
+func TestOfferingThatDoesNotFit(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		big := s.offeringID("big")
+		s.trueup(t, "preflight prod --worker big").want(t, ExitOK).prints(t, "change of prod-node-18f3c0d7b2 to big (4 CPU / 4096 MiB): offered")
+		s.UpdateOffering(big, func(o *standin.Offering) { o.LocalStorage = true })
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitRefused).says(t, "change of prod-node-18f3c0d7b2 to big (4 CPU / 4096 MiB): not offered by listServiceOfferings", "storage type").oneError(t)
+		if got := s.changes(); got != nil {
+			t.Errorf("changed: %v", got)
+		}
+		s.UpdateOffering(big, func(o *standin.Offering) { o.LocalStorage = false })
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitOK)
+		s.trueup(t, "plan prod --worker big").want(t, ExitOK) // there already: nothing to ask
 	})
 }

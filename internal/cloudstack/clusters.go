@@ -205,7 +205,7 @@ func (c *Client) fillRecords(ctx context.Context, records map[rollout.Role]capac
 	for role, record := range records {
 		id := record.Offering.ID
 		if _, asked := known[id]; !asked && id != "" {
-			list, err := c.offerings(ctx, id)
+			list, err := c.offerings(ctx, id, "")
 			if err != nil && !unknownID(err) {
 				return err
 			}

@@ -3,6 +3,7 @@ package cloudstack
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 
@@ -11,7 +12,14 @@ import (
 
 // Offerings lists the compute offerings that the account may use, as CloudStack orders them.
 func (c *Client) Offerings(ctx context.Context) ([]capacity.Offering, error) {
-	return c.offerings(ctx, "")
+	return c.offerings(ctx, "", "")
+}
+
+// Suits tells whether CloudStack offers the change of a VM to another offering: active, with the same storage, tags that it keeps, and nothing smaller
+// while it runs. It is asked about every other offering at once; the one that the VM has is not among them.
+func (c *Client) Suits(ctx context.Context, instanceID, offeringID string) (bool, error) {
+	list, err := c.offerings(ctx, "", instanceID)
+	return slices.ContainsFunc(list, func(o capacity.Offering) bool { return o.ID == offeringID }), err
 }
 
 // Offering finds a compute offering by id or name. If there is not exactly one, the error is a *LookupError.
@@ -25,8 +33,8 @@ func (c *Client) Offering(ctx context.Context, nameOrID string) (capacity.Offeri
 	})
 }
 
-// offerings lists all offerings, or the one with the id.
-func (c *Client) offerings(ctx context.Context, id string) ([]capacity.Offering, error) {
+// offerings lists all offerings, or the one with the id, or those that a VM could change to.
+func (c *Client) offerings(ctx context.Context, id, instanceID string) ([]capacity.Offering, error) {
 	list, err := all(func(p page) ([]*sdk.ServiceOffering, int, error) {
 		var reply *sdk.ListServiceOfferingsResponse
 		_, err := c.read(ctx, "listServiceOfferings", func(cs *sdk.CloudStackClient) (err error) {
@@ -34,6 +42,9 @@ func (c *Client) offerings(ctx context.Context, id string) ([]capacity.Offering,
 			params.SetListall(true)
 			if id != "" {
 				params.SetId(id)
+			}
+			if instanceID != "" {
+				params.SetVirtualmachineid(instanceID)
 			}
 			p.apply(params)
 			reply, err = cs.ServiceOffering.ListServiceOfferings(params)

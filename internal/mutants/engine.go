@@ -205,6 +205,7 @@ func ofRefusals() []mutant {
 	m := func(name, promise, was, becomes string) mutant {
 		return mutant{name: name, promise: promise, file: refuseFile, was: was, becomes: becomes, by: suite{dir: "internal/rollout", run: "^TestRefusals$|^TestNext(Unclaimed|Peers)$"}}
 	}
+	smaller := func(m mutant) mutant { m.file = "internal/capacity/capacity.go"; return m }
 	return []mutant{
 		m("claim without looking at marks", "a node that another tool works on is not claimed", "{preflight(marks.What, marks.OK, marks", "{preflight(marks.What, marks.OK || seen.Node.Unschedulable == false, marks"),
 		m("claim while not Ready", "only a healthy node is started on", "{preflight(ready.What, ready.OK, ready", "{preflight(ready.What, ready.OK || seen.Node.Ready.Status != \"\", ready"),
@@ -217,7 +218,7 @@ func ofRefusals() []mutant {
 		m("a warning refuses", "what a person should merely know is no reason to refuse", "return !c.Warning && !goal.Ignores(c.Name)", "return !goal.Ignores(c.Name)"),
 		m("grow by half a block", "the kernel refuses a DIMM that is no multiple of its blocks: refused before", "g.BlockSize > 0 && growth%g.BlockSize == 0", "g.BlockSize > 0"),
 		m("more CPUs than the guest can have", "a count that this boot can never reach is refused before", "g.CPUsPossible >= goal.CPUs,", "g.CPUsPossible >= goal.CPUs-1,"),
-		m("shrink a running instance", "CloudStack lets a running instance only grow: refused before", "goal.MemoryMiB < i.MemoryMiB || ", ""),
+		smaller(m("shrink a running instance", "CloudStack lets a running instance only grow: refused before", "o.MemoryMiB < i.MemoryMiB || ", "")),
 		m("take on a VM without dynamic scaling", "a VM that CloudStack can't scale live is refused before", "{preflight(\"dynamic scaling of the instance\", i.DynamicallyScalable,", "{preflight(\"dynamic scaling of the instance\", i.DynamicallyScalable || goal.DynamicScaling,"),
 		m("take on a cloned machine-id", "Node and guest must be one machine", "n.MachineID == g.MachineID, g.MachineID", "n.MachineID != \"\", g.MachineID"),
 		m("take on a Node of another boot", "the Node's status must be of the boot that the guest is in", "n.BootID == g.BootID, g.BootID", "n.BootID != \"\", g.BootID"),

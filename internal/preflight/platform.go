@@ -53,6 +53,29 @@ func hypervisor(c Cluster) Check {
 	return out
 }
 
+// Change is a change of offering that CloudStack was asked about.
+type Change struct {
+	// Machine is one of those that have this change before them, for example; Goal is where it is to go.
+	Machine, Goal string
+	// Offered is whether CloudStack offers it; nil if it could not be asked, and then Problem says why.
+	Offered *bool
+	Problem string
+}
+
+// ChangeCheck tells whether CloudStack offers a change. What it refuses because the offering is smaller is a check of the node, with the figures.
+func ChangeCheck(c Change) Check {
+	out := Check{ID: "offering-compatible", Name: fmt.Sprintf("change of %s to %s", c.Machine, c.Goal), Verdict: Unknown, Evidence: c.Problem}
+	if c.Offered == nil {
+		return out
+	}
+	out.Verdict, out.Evidence = verdict(*c.Offered), "offered by listServiceOfferings for this machine"
+	if out.Verdict == Fail {
+		out.Evidence = "not offered by listServiceOfferings for this machine"
+		out.Remedy = "The offering is inactive, or its storage type, storage tags or host tags differ from what the machine has: choose one that differs in CPU and memory alone"
+	}
+	return out
+}
+
 // Kubernetes is what the checks of a live rollout look at in the cluster itself.
 type Kubernetes struct {
 	// Denied are rights that are missing, and without which a rollout fails; Lacking are those without which it only tells less. Asked is false

@@ -26,6 +26,15 @@ func TestHypervisor(t *testing.T) {
 	}
 }
 
+func TestChangeCheck(t *testing.T) {
+	yes, no := true, false
+	for want, c := range map[Verdict]Change{Pass: {Offered: &yes}, Fail: {Offered: &no}, Unknown: {Problem: "no answer"}} {
+		if got := ChangeCheck(c); got.Verdict != want || (got.Remedy != "") != (want == Fail) || want == Unknown && got.Evidence != "no answer" {
+			t.Errorf("%+v: %+v, want %s", c, got, want)
+		}
+	}
+}
+
 func TestKubernetesChecks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		k      Kubernetes

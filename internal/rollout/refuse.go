@@ -162,7 +162,7 @@ func offeringRefusals(goal capacity.Offering, i capacity.Instance) []Refusal {
 	return []Refusal{
 		{preflight("kind of the offering", !goal.Custom, "fixed CPU and memory", kindOf(goal)),
 			"CKS refuses custom offerings: choose one with fixed CPU and memory", "offering-kind"},
-		{preflight("size of the offering", !shrinks(goal, i), "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
+		{preflight("size of the offering", !goal.Smaller(i), "no less than "+speed(i.Size(), i.SpeedMHz), speed(goal.Size(), goal.SpeedMHz)),
 			"CloudStack lets a running instance only grow: choose an offering with at least its present CPUs, CPU speed and memory", "offering-size"},
 		{preflight("dynamic scaling of the offering", goal.DynamicScaling, "dynamicscalingenabled true", strconv.FormatBool(goal.DynamicScaling)),
 			"Choose an offering with dynamic scaling enabled; CloudStack can't switch between such and other ones on a running instance", "offering-dynamic-scaling"},
@@ -185,10 +185,6 @@ func orNoFile(policy string) string {
 	return policy
 }
 
-func shrinks(goal capacity.Offering, i capacity.Instance) bool {
-	return goal.CPUs < i.CPUs || goal.MemoryMiB < i.MemoryMiB || (goal.SpeedMHz > 0 && goal.SpeedMHz < i.SpeedMHz)
-}
-
 func speed(size string, mhz int) string {
 	if mhz <= 0 {
 		return size
@@ -202,7 +198,7 @@ func hardwareRefusals(goal capacity.Offering, seen Observation) []Refusal {
 	growth := (goal.MemoryMiB - seen.Instance.MemoryMiB) * capacity.MiB
 	aligned := g.BlockSize > 0 && growth%g.BlockSize == 0
 	total := capacity.CheckMemTotal(nil, g, capacity.Offering{MemoryMiB: g.MemoryOnline() / capacity.MiB})
-	excess := g.Excess(goal) && !shrinks(goal, seen.Instance)
+	excess := g.Excess(goal) && !goal.Smaller(seen.Instance)
 	return []Refusal{
 		{preflight("hardware of the guest", !excess, "at most "+goal.Size(), fmt.Sprintf("%d CPU / %d MiB plugged", g.CPUsPresent, g.MemoryPresent()/capacity.MiB)),
 			"The guest has more than CloudStack would show: look at the instance's definition on its host, or choose a bigger offering", "plugged-hardware"},
