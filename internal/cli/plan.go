@@ -26,6 +26,7 @@ type goalFlags struct {
 	nodes, ignore         []string
 	noOnline              bool
 	settle                time.Duration
+	looking               bool // not a flag: nothing is to be changed by this account
 }
 
 // goalFlag tells whether a flag is one of these.
@@ -71,6 +72,7 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Print what scale would do, with reasons; change nothing",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			goals.looking = true
 			return a.showPlan(c.Context(), args[0], goals, func(doc planDocument) error {
 				if machine(output) {
 					return printDocument(a.Out, output, doc)
@@ -145,6 +147,9 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	}
 	rights.NotReady = notReady(nodes, perNode)
 	checks := append(s.changes(ctx, nodes, perNode), preflight.KubernetesChecks(rights)...)
+	if flags.looking {
+		checks = preflight.ForLooking(checks)
+	}
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(checks, flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err

@@ -13,6 +13,8 @@ func TestKubernetesRights(t *testing.T) {
 		s.denied = []kube.Right{{Verb: "list", Resource: "pods", Optional: true}}
 		s.trueup(t, "plan prod --worker big").want(t, ExitOK).prints(t, "Warning: permissions in Kubernetes: not allowed: list pods.")
 		s.denied = append(s.denied, kube.Right{Verb: "patch", Resource: "nodes"})
+		s.trueup(t, "plan prod --worker big").want(t, ExitOK).prints(t, "Warning: permissions in Kubernetes: not allowed: patch nodes, list pods. Enough for this plan")
+		s.trueup(t, "preflight prod --worker big").want(t, ExitRefused).prints(t, "FAIL     kubernetes-permissions")
 		s.trueup(t, "scale prod --worker big --yes").want(t, ExitRefused).says(t, "permissions in Kubernetes: not allowed: patch nodes, list pods. Grant what `trueup rights rbac` prints").oneError(t)
 		if got := s.changes(); got != nil {
 			t.Errorf("changed: %v", got)

@@ -105,6 +105,18 @@ func kubernetesRights(k Kubernetes) Check {
 	return out
 }
 
+// ForLooking turns a lack of rights into a warning: who only looks at a plan need not be who carries it out.
+func ForLooking(checks []Check) []Check {
+	out := slices.Clone(checks)
+	for i, c := range out {
+		if c.ID == "kubernetes-permissions" && c.Verdict == Fail {
+			out[i].Verdict = Warn
+			out[i].Remedy = "Enough for this plan; who carries it out needs what `trueup rights rbac` prints"
+		}
+	}
+	return out
+}
+
 // otherNodes warns: a cluster that is short of Nodes already has less room while one more is cordoned.
 func otherNodes(k Kubernetes) Check {
 	out := Check{ID: "other-nodes", Name: "the cluster's other Nodes", Verdict: Pass, Evidence: "all Ready"}

@@ -35,6 +35,14 @@ func TestChangeCheck(t *testing.T) {
 	}
 }
 
+func TestForLooking(t *testing.T) {
+	checks := append(KubernetesChecks(Kubernetes{Asked: true, Denied: []string{"patch nodes"}}), ChangeCheck(Change{Offered: new(bool)}))
+	got := ForLooking(checks)
+	if got[0].Verdict != Warn || got[0].Evidence != "not allowed: patch nodes" || got[0].Remedy == checks[0].Remedy || got[2].Verdict != Fail || checks[0].Verdict != Fail {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestKubernetesChecks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		k      Kubernetes
