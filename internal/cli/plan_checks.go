@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/preflight"
+	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/survey"
+)
+
+// look surveys the nodes and, at the same time, asks the API server about the rights that a rollout needs.
+func (s *session) look(ctx context.Context) (nodes []survey.Node, rights preflight.Kubernetes, err error) {
+	var both sync.WaitGroup
+	if s.kube != nil {
+		both.Go(func() { rights = s.rights(ctx) })
+	}
+	nodes, err = s.survey(ctx)
+	both.Wait()
+	return nodes, rights, err
+}
+
+// rights asks the API server. Who can't be asked is told of by the survey.
+func (s *session) rights(ctx context.Context) (out preflight.Kubernetes) {
+	missing, err := s.kube.Missing(ctx)
+	if err != nil {
+		out.Problem = oneLine(err.Error())
+		return out
+	}
+	out.Asked = true
+	for _, r := range missing {
+		if r.Optional {
+			out.Lacking = append(out.Lacking, r.String())
+			continue
+		}
+		out.Denied = append(out.Denied, r.String())
+	}
+	return out
+}
+
+// changes asks CloudStack about each kind of change that the goals bring: one machine stands for all that have the same offering and the same goal. A
+// smaller offering is told by the node's own checks, with figures.
+func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) []preflight.Check {
+	type kind struct{ from, to string }
+	asked := map[kind]bool{}
+	var out []preflight.Check
+	for _, n := range nodes {
+		i, goal := n.Views.Instance, goals[n.Target.InstanceID].Offering
+		this := kind{i.OfferingID, goal.ID}
+		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || asked[this] {
+			continue
+		}
+		asked[this] = true
+		change := preflight.Change{Machine: n.Target.Name, Goal: goal.String()}
+		offered, err := s.cloudStack.Suits(ctx, i.ID, goal.ID)
+		if err == nil {
+			change.Offered = &offered
+		} else {
+			change.Problem = oneLine(err.Error())
+		}
+		out = append(out, preflight.ChangeCheck(change))
+	}
+	return out
+}
+
+// notReady names the Nodes that are not Ready and have no goal. One with a goal is checked as such.
+func notReady(nodes []survey.Node, goals map[string]rollout.Goal) (names []string) {
+	for _, n := range nodes {
+		if _, has := goals[n.Target.InstanceID]; !has && n.Views.Node != nil && !n.Views.Node.Ready.True() {
+			names = append(names, n.Target.Name)
+		}
+	}
+	return names
+}
+
+// facts puts what CloudStack says about the cluster into preflight's terms.
+func (s *session) facts(f cloudstack.Facts) preflight.Cluster {
+	c := preflight.Cluster{Name: s.cluster.Name, State: s.cluster.State, Type: s.cluster.Type, Nodes: map[rollout.Role]int{}, DynamicScaling: truth(f.DynamicScaling.Truth)}
+	c.Version = f.Version
+	for _, vm := range s.cluster.VMs {
+		c.Nodes[vm.Role]++
+		if vm.Hypervisor != "" && !slices.Contains(c.Hypervisors, vm.Hypervisor) {
+			c.Hypervisors = append(c.Hypervisors, vm.Hypervisor)
+		}
+	}
+	if s.cluster.State == "Created" { // the machines that it will have
+		c.Nodes = map[rollout.Role]int{rollout.RoleWorker: s.cluster.WorkerNodes, rollout.RoleControl: s.cluster.ControlNodes, rollout.RoleEtcd: s.cluster.EtcdNodes}
+	}
+	known := false
+	for command, fact := range f.Permitted {
+		known = known || fact.Truth != cloudstack.Unknown
+		if fact.Truth == cloudstack.Yes {
+			c.Commands = append(c.Commands, command)
+		}
+	}
+	if !known {
+		c.Commands = nil
+	}
+	return c
+}
+
+func truth(t cloudstack.Truth) *bool {
+	yes := t == cloudstack.Yes
+	if t == cloudstack.Unknown {
+		return nil
+	}
+	return &yes
+}
