@@ -39,7 +39,12 @@ type Request struct {
 // Writes returns the requests since the start that would change something. See Requests.
 func (p *Plane) Writes() ([]Write, error) {
 	all, err := p.Requests()
-	return slices.DeleteFunc(all, func(r Request) bool { return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" }), err
+	return slices.DeleteFunc(all, Request.looks), err
+}
+
+// looks reports whether the request only asks: a review of one's own rights is created, and kept nowhere.
+func (r Request) looks() bool {
+	return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" || r.Resource == "selfsubjectaccessreviews"
 }
 
 // Requests returns what was asked since the start, oldest answer first, from the API server's own audit log. Requests of
