@@ -64,7 +64,7 @@ vet:
 lint: $(LINT) ## golangci-lint and shellcheck; the former is compiled once into the cache
 	$(LINT) run ./...
 	cd lab && $(LINT) run --config ../.golangci.yml ./...
-	shellcheck lab/*.sh lab/*/*.sh
+	shellcheck lab/*.sh lab/*/*.sh lab/*/*/*.sh
 
 $(LINT):
 	@echo "Compiling golangci-lint $(LINT_VERSION) once: about 2 minutes on 2 cores" >&2
