@@ -52,7 +52,7 @@ func (g *Guest) Run(ctx context.Context, command string) (string, error) {
 const dialAttempt = 5 * time.Second
 
 // hangTimeout is after how long without an answer a booting guest is reset: a boot takes 11 s on a quiet machine and was seen to take more than two
-// minutes on a very busy one. Under software emulation a boot hangs now and then (QEMU 7.2; twice in about sixty boots of one day): all of its CPUs
+// minutes on a very busy one. Under software emulation a boot hangs now and then (QEMU 7.2; seen twice in a day of many boots): all of its CPUs
 // spin, the console stays empty, and it would never end.
 const hangTimeout = 150 * time.Second
 
