@@ -41,7 +41,7 @@ func (s *session) rights(ctx context.Context) (out preflight.Kubernetes) {
 }
 
 // changes asks CloudStack about each kind of change that the goals bring: one machine stands for all that have the same offering and the same goal. A
-// smaller offering is told by the node's own checks, with figures.
+// smaller offering, and one without dynamic scaling, is told by the node's own checks, more exactly.
 func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) []preflight.Check {
 	type kind struct{ from, to string }
 	asked := map[kind]bool{}
@@ -49,7 +49,7 @@ func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[st
 	for _, n := range nodes {
 		i, goal := n.Views.Instance, goals[n.Target.InstanceID].Offering
 		this := kind{i.OfferingID, goal.ID}
-		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || asked[this] {
+		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || !goal.DynamicScaling || asked[this] {
 			continue
 		}
 		asked[this] = true
