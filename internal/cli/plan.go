@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/cloudstack"
@@ -27,11 +28,11 @@ type goalFlags struct {
 	looking               bool // not a flag: nothing is to be changed by this account
 }
 
-// goalFlag tells whether a flag is one of these.
-func goalFlag(name string) bool {
+// goalFlagSet are these flags, by their names.
+func goalFlagSet() *pflag.FlagSet {
 	var c cobra.Command
 	new(goalFlags).add(&c)
-	return c.Flags().Lookup(name) != nil
+	return c.Flags()
 }
 
 func (g *goalFlags) add(c *cobra.Command) {

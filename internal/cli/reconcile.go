@@ -68,23 +68,33 @@ func madeByCKS(n survey.Node) bool { return !n.External }
 
 // choose returns the nodes with these names or ids, in the order of the cluster; if there are none, those that byDefault chooses.
 func (s *session) choose(nodes []survey.Node, names []string, byDefault func(survey.Node) bool) ([]survey.Node, error) {
-	var out []survey.Node
-	known := make([]string, 0, len(nodes))
-	for _, n := range nodes {
-		known = append(known, n.Target.Name)
-		named := slices.ContainsFunc(names, func(name string) bool { return is(n, name) })
-		if named || (len(names) == 0 && byDefault(n)) {
-			out = append(out, n)
-		}
+	targets := make([]rollout.Target, len(nodes))
+	for i, n := range nodes {
+		targets[i] = n.Target
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(nodes, func(n survey.Node) bool { return is(n, name) }) {
-			return nil, usageErrorf("%q is no node of %s; there are: %s", name, s.cluster.Name, strings.Join(known, ", "))
-		}
+	if err := s.known(targets, names); err != nil {
+		return nil, err
 	}
-	return out, nil
+	return slices.DeleteFunc(slices.Clone(nodes), func(n survey.Node) bool {
+		return !isOf(n.Target, names) && (len(names) > 0 || !byDefault(n))
+	}), nil
 }
 
-func is(n survey.Node, name string) bool {
-	return strings.EqualFold(name, n.Target.Name) || name == n.Target.InstanceID
+// known refuses a name or id that is none of the machines'.
+func (s *session) known(targets []rollout.Target, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(targets, func(t rollout.Target) bool { return isOf(t, []string{name}) }) {
+			all := make([]string, len(targets))
+			for i, t := range targets {
+				all[i] = t.Name
+			}
+			return usageErrorf("%q is no node of %s; there are: %s", name, s.cluster.Name, strings.Join(all, ", "))
+		}
+	}
+	return nil
+}
+
+// isOf tells whether the machine is one of those with these names or ids.
+func isOf(t rollout.Target, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, t.Name) || name == t.InstanceID })
 }

@@ -271,8 +271,9 @@ func (e *staleError) Error() string {
 // check refuses flags and arguments beside --plan that say what a plan says.
 func (p *savedPlan) check(c *cobra.Command, args []string) error {
 	var named []string
+	goals := goalFlagSet()
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if goalFlag(f.Name) {
+		if goals.Lookup(f.Name) != nil {
 			named = append(named, "--"+f.Name)
 		}
 	})

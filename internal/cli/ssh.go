@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -154,25 +155,14 @@ func (s *session) meet(ctx context.Context, ways enroller, names []string) ([]en
 
 // targets are the cluster's machines, or those with these names.
 func (s *session) targets(names []string) ([]rollout.Target, error) {
-	var all []rollout.Target
-	known := make([]string, 0, len(s.cluster.VMs))
-	left := map[string]bool{}
-	for _, name := range names {
-		left[strings.ToLower(name)] = true
+	all := make([]rollout.Target, len(s.cluster.VMs))
+	for i, vm := range s.cluster.VMs {
+		all[i] = s.targetOf(vm)
 	}
-	for _, vm := range s.cluster.VMs {
-		t := s.targetOf(vm)
-		known = append(known, t.Name)
-		if names == nil || left[t.Name] || left[t.InstanceID] {
-			all = append(all, t)
-			delete(left, t.Name)
-			delete(left, t.InstanceID)
-		}
+	if err := s.known(all, names); err != nil {
+		return nil, err
 	}
-	for name := range left {
-		return nil, usageErrorf("%q is no node of %s; there are: %s", name, s.cluster.Name, list(known))
-	}
-	return all, nil
+	return slices.DeleteFunc(all, func(t rollout.Target) bool { return len(names) > 0 && !isOf(t, names) }), nil
 }
 
 func (s *session) targetOf(vm cloudstack.VM) rollout.Target {

@@ -104,17 +104,26 @@ type login struct {
 
 // logIn performs the handshake on conn and owns conn from then on.
 func logIn(ctx context.Context, conn net.Conn, try *login) (*connection, error) {
+	client, err := handshake(ctx, conn, try.place.endpoint.Address, try.config())
+	if err != nil {
+		return nil, try.explain(ctx, err)
+	}
+	return &connection{client, try.place}, nil
+}
+
+// handshake makes an SSH client of conn, within ctx, and owns conn from then on.
+func handshake(ctx context.Context, conn net.Conn, address string, config *ssh.ClientConfig) (*ssh.Client, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	c, channels, requests, err := ssh.NewClientConn(conn, try.place.endpoint.Address, try.config())
+	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
 	if !stop() && err == nil { // ctx ended in the same moment: conn is closed
 		_ = c.Close()
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, try.explain(ctx, err)
+		return nil, err
 	}
-	return &connection{ssh.NewClient(c, channels, requests), try.place}, nil
+	return ssh.NewClient(c, channels, requests), nil
 }
 
 func (l *login) config() *ssh.ClientConfig {

@@ -89,18 +89,13 @@ func (j *jumpHost) logIn(ctx context.Context) (*ssh.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", jump, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	c, channels, requests, err := ssh.NewClientConn(conn, jump.Address, &ssh.ClientConfig{
+	client, err := handshake(ctx, conn, jump.Address, &ssh.ClientConfig{
 		User: jump.User, HostKeyCallback: check, HostKeyAlgorithms: algorithms, Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(keys.signers)},
 	})
-	if !stop() && err == nil { // ctx ended in the same moment: conn is closed
-		_, err = c.Close(), context.Cause(ctx)
-	}
 	if err != nil {
-		_ = conn.Close()
 		return nil, jump.explain(ctx, keys, err)
 	}
-	return ssh.NewClient(c, channels, requests), nil
+	return client, nil
 }
 
 // explain says why the log-in failed, and whether another try may succeed.

@@ -177,11 +177,8 @@ func configChangedCheck(seen Observation) NodeCheck {
 	if k.NeedsReload {
 		changed = append(changed, "the unit (systemd: NeedDaemonReload)")
 	}
-	r := warning("kubelet-config-changed", preflight("configuration of kubelet changed since its start", len(changed) == 0, "none", "none"),
+	r := warning("kubelet-config-changed", preflight("configuration of kubelet changed since its start", len(changed) == 0, "none", orNone(changed)),
 		"The restart would apply it. If that is not wanted now, put back what was there; if it is, restart kubelet yourself first, and see that it comes up")
-	if len(changed) > 0 {
-		r.Check.Observed = strings.Join(changed, ", ")
-	}
 	if k.NeedsReload {
 		r.Remedy += ". systemd starts the unit that it knows until `systemctl daemon-reload`"
 	}
@@ -190,10 +187,6 @@ func configChangedCheck(seen Observation) NodeCheck {
 
 // reservationsCheck: a reservation in percent grows with the node.
 func reservationsCheck(k capacity.KubeletConfig) NodeCheck {
-	observed := "none"
-	if len(k.Percentages) > 0 {
-		observed = strings.Join(k.Percentages, ", ")
-	}
-	return warning("reservations", preflight("reservations of kubelet in percent", len(k.Percentages) == 0, "none", observed),
+	return warning("reservations", preflight("reservations of kubelet in percent", len(k.Percentages) == 0, "none", orNone(k.Percentages)),
 		"Allocatable grows by less than the capacity, and the summary will say that the reservation changed: nothing is wrong with that")
 }
