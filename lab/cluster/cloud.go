@@ -161,7 +161,7 @@ func (l *Lab) nodesReady(string) bool {
 		return false
 	}
 	for i := range nodes.Items {
-		if !nodeIsReady(&nodes.Items[i]) {
+		if !NodeReady(&nodes.Items[i]) {
 			return false
 		}
 	}

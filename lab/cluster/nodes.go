@@ -142,7 +142,7 @@ func (l *Lab) waitReady(ctx context.Context, node *Node) error {
 	if err := l.markRole(ctx, node); err != nil {
 		return err
 	}
-	if err := l.waitNode(ctx, node, nodeIsReady); err != nil {
+	if err := l.waitNode(ctx, node, NodeReady); err != nil {
 		return err
 	}
 	l.progress.sayf("%s: Node is Ready", node.Name())
@@ -172,7 +172,8 @@ func (l *Lab) waitNode(ctx context.Context, node *Node, met func(*corev1.Node) b
 	return nil
 }
 
-func nodeIsReady(node *corev1.Node) bool {
+// NodeReady tells whether the Node is Ready.
+func NodeReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition.Status == corev1.ConditionTrue

@@ -12,22 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-)
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
-func TestLastArrival(t *testing.T) {
-	for name, c := range map[string]struct {
-		log  string
-		want time.Duration
-	}{
-		"nothing":  {"KERNEL - the kernel uevent\n", 0},
-		"plugged":  {"KERNEL[80.000001] add      /devices/system/cpu/cpu2 (cpu)\n", 0},
-		"the last": {"KERNEL[80.5] x\nKERNEL[81.250000] online   /devices/system/memory/memory32 (memory)\nKERNEL[81.500000] online   /devices/system/cpu/cpu2 (cpu)\n", 81500 * time.Millisecond},
-	} {
-		if got, err := lastArrival(c.log); err != nil || got != c.want {
-			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
-		}
-	}
-}
+	"github.com/cks-trueup/trueup/lab/cluster"
+)
 
 // at is a moment, in seconds after the program's start.
 func at(seconds float64) time.Time { return time.Unix(1e9, 0).Add(ofSeconds(seconds)) }
@@ -73,12 +62,19 @@ func TestTimelineThatIsNone(t *testing.T) {
 	}
 }
 
+// sight is a Node with so many CPUs, at a moment.
+func sight(seconds float64, cpus int64, ready, unschedulable bool) cluster.Sight {
+	node := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: unschedulable}}
+	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI)}
+	if ready {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	return cluster.Sight{At: at(seconds), Node: node}
+}
+
 func TestReadSights(t *testing.T) {
 	var w timeline
-	w.read([]sight{
-		{at: at(0), cpus: 2, ready: true}, {at: at(1), cpus: 2, ready: true, unschedulable: true},
-		{at: at(5), cpus: 3, unschedulable: true}, {at: at(7), cpus: 3, ready: true, unschedulable: true}, {at: at(8), cpus: 3, ready: true},
-	}, 3)
+	w.read([]cluster.Sight{sight(0, 2, true, false), sight(1, 2, true, true), sight(5, 3, false, true), sight(7, 3, true, true), sight(8, 3, true, false)}, 3)
 	want := timeline{cordoned: at(1), fresh: at(7), given: at(8), notReady: 2 * time.Second}
 	if diff := cmp.Diff(want, w, cmp.AllowUnexported(timeline{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

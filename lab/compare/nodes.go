@@ -11,7 +11,7 @@ import (
 )
 
 // nodes puts each node's way together, in the order in which they were worked on.
-func (b *bench) nodes(ctx context.Context, began, ended time.Time, seen []sight) (all []NodeTrial, err error) {
+func (b *bench) nodes(ctx context.Context, began, ended time.Time, seen []cluster.Sight) (all []NodeTrial, err error) {
 	begin := began
 	for i, target := range b.task.nodes {
 		node := b.node(target.name)
@@ -42,7 +42,7 @@ func (b *bench) node(name string) *cluster.Node {
 }
 
 // timeline is the node's way but for its begin and end.
-func (b *bench) timeline(ctx context.Context, node *cluster.Node, seen []sight) (t timeline, err error) {
+func (b *bench) timeline(ctx context.Context, node *cluster.Node, seen []cluster.Sight) (t timeline, err error) {
 	t.node = node.Name()
 	for _, job := range b.lab.Cloud.Model.Jobs() {
 		if job.InstanceID == node.VMID() && job.Status == standin.JobSucceeded {
@@ -52,7 +52,7 @@ func (b *bench) timeline(ctx context.Context, node *cluster.Node, seen []sight) 
 	if t.plugged, t.started, err = guestTimes(ctx, node); err != nil {
 		return t, err
 	}
-	own := slices.DeleteFunc(slices.Clone(seen), func(s sight) bool { return s.node != t.node })
+	own := slices.DeleteFunc(slices.Clone(seen), func(s cluster.Sight) bool { return s.Node.Name != t.node })
 	if len(own) == 0 {
 		return t, fmt.Errorf("%s: the watch told nothing of it", t.node)
 	}
@@ -61,19 +61,20 @@ func (b *bench) timeline(ctx context.Context, node *cluster.Node, seen []sight) 
 }
 
 // read takes what a watch told of the node.
-func (t *timeline) read(own []sight, cpus int64) {
+func (t *timeline) read(own []cluster.Sight, cpus int64) {
 	for i, s := range own {
+		cordoned, ready := s.Node.Spec.Unschedulable, cluster.NodeReady(s.Node)
 		switch {
-		case s.unschedulable && t.cordoned.IsZero():
-			t.cordoned = s.at
-		case !s.unschedulable && !t.cordoned.IsZero() && t.given.IsZero():
-			t.given = s.at
+		case cordoned && t.cordoned.IsZero():
+			t.cordoned = s.At
+		case !cordoned && !t.cordoned.IsZero() && t.given.IsZero():
+			t.given = s.At
 		}
-		if s.ready && s.cpus == cpus && t.fresh.IsZero() {
-			t.fresh = s.at
+		if ready && s.Node.Status.Capacity.Cpu().Value() == cpus && t.fresh.IsZero() {
+			t.fresh = s.At
 		}
-		if !s.ready && i+1 < len(own) {
-			t.notReady += own[i+1].at.Sub(s.at)
+		if !ready && i+1 < len(own) {
+			t.notReady += own[i+1].At.Sub(s.At)
 		}
 	}
 }

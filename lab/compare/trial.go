@@ -59,6 +59,9 @@ func Run(ctx context.Context, round int, c Contender, programs Programs, log io.
 		if _, err := node.Run(ctx, selfOnlining); err != nil {
 			return Trial{}, err
 		}
+		if err := node.RecordHotplug(ctx); err != nil {
+			return Trial{}, err
+		}
 	}
 	b := &bench{lab: lab, dir: dir, contender: c}
 	defer b.close()
@@ -141,7 +144,7 @@ func (b *bench) connectNode(ctx context.Context, node *cluster.Node) error {
 
 // run lets the contender work, and gathers.
 func (b *bench) run(ctx context.Context, log io.Writer) (Trial, error) {
-	record, err := watchNodes(ctx, b.lab.Kube)
+	record, err := b.lab.Record(ctx)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -162,7 +165,7 @@ func (b *bench) run(ctx context.Context, log io.Writer) (Trial, error) {
 	for _, r := range b.ssh {
 		trial.SSHConnections += int(r.connections.Load())
 	}
-	seen, err := record.stop(ctx, b.task.nodes[0].name)
+	seen, err := record.Stop(ctx)
 	if err != nil {
 		return Trial{}, err
 	}

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/lab/cluster"
+	"github.com/cks-trueup/trueup/lab/guest"
 )
 
 // BenchmarkLab measures trueup on 4 nodes; run it with -benchtime 1x. It asserts nothing about time.
@@ -26,7 +26,11 @@ func benchmarkScale(b *testing.B, f *fixture) {
 	offering := f.grown(b, "worker", 1, 1024)
 	before, record, boots := f.read(b), f.record(b), map[string]time.Time{}
 	for _, node := range f.ofRole("worker") {
-		boots[node.Name()] = bootTime(b, node)
+		boot, err := node.BootTime(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		boots[node.Name()] = boot
 	}
 	b.ReportMetric(readingTime(b, f.ofRole("worker")[0]).Seconds(), "guest-reading-s")
 	report := f.scale(b, "--worker", offering.Name)
@@ -107,46 +111,26 @@ func readingTime(b *testing.B, node *cluster.Node) time.Duration {
 	return time.Since(began)
 }
 
-func span(came []arrival) time.Duration { return came[len(came)-1].At - came[0].At }
+func span(came []guest.Arrival) time.Duration { return came[len(came)-1].At - came[0].At }
 
 // stopBegan is when systemd last began to stop kubelet, since boot.
 func stopBegan(b *testing.B, node *cluster.Node) time.Duration {
 	b.Helper()
-	return number(b, inside(b, node, "systemctl show --property=ActiveExitTimestampMonotonic --value kubelet"), time.Microsecond)
-}
-
-// bootTime is when the guest was booted by this machine's clock, as exactly as the quickest of a few questions allows.
-func bootTime(b *testing.B, node *cluster.Node) (boot time.Time) {
-	b.Helper()
-	quickest := time.Minute
-	for range 8 {
-		asked := time.Now()
-		up := number(b, inside(b, node, `sudo sed -n 's/^now at \([0-9]*\) nsecs/\1/p;T;q' /proc/timer_list`), time.Nanosecond)
-		if took := time.Since(asked); took < quickest {
-			quickest, boot = took, asked.Add(took/2).Add(-up)
-		}
+	began, err := node.Count(b.Context(), "systemctl show --property=ActiveExitTimestampMonotonic --value kubelet", time.Microsecond)
+	if err != nil {
+		b.Fatal(err)
 	}
-	return boot
+	return began
 }
 
 // firstFresh is when the API server first told of a Ready Node with so many CPUs: only a kubelet that was started after they came up says so.
-func firstFresh(b *testing.B, sights []sight, node *cluster.Node, cpus int) time.Time {
+func firstFresh(b *testing.B, sights []cluster.Sight, node *cluster.Node, cpus int) time.Time {
 	b.Helper()
 	for _, s := range sights {
-		if s.node.Name == node.Name() && ready(s.node) && s.node.Status.Capacity.Cpu().Value() == int64(cpus) {
-			return s.at
+		if s.Node.Name == node.Name() && cluster.NodeReady(s.Node) && s.Node.Status.Capacity.Cpu().Value() == int64(cpus) {
+			return s.At
 		}
 	}
 	b.Fatalf("%s was never Ready with %d CPUs", node.Name(), cpus)
 	return time.Time{}
-}
-
-// number reads a count of units.
-func number(b *testing.B, text string, unit time.Duration) time.Duration {
-	b.Helper()
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return unit * time.Duration(n)
 }

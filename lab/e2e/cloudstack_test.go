@@ -87,19 +87,19 @@ func testNoCapacity(t *testing.T, f *fixture) {
 }
 
 // unchangedFor is the time from the note of a first reading, in the claim, to the release.
-func unchangedFor(t *testing.T, sights []sight, node *cluster.Node) time.Duration {
+func unchangedFor(t *testing.T, sights []cluster.Sight, node *cluster.Node) time.Duration {
 	t.Helper()
 	var first, gone time.Time
 	for _, s := range sights {
-		if s.node.Name != node.Name() {
+		if s.Node.Name != node.Name() {
 			continue
 		}
-		claim := claimOf(t, s.node)
+		claim := claimOf(t, s.Node)
 		if noted := claim != nil && claim.Resize != nil && claim.Resize.Unchanged != nil; noted && first.IsZero() {
-			first = s.at
+			first = s.At
 		}
 		if claim == nil && !first.IsZero() {
-			gone = s.at
+			gone = s.At
 			break
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,13 +42,7 @@ type inGuest struct {
 	KubeletID               string        // systemd's InvocationID
 	KubeletStart            time.Duration // since boot
 	KubeletStarts           []string      // InvocationIDs of all starts in this boot, from the journal
-	Online                  []arrival
-}
-
-// arrival is the coming up of one CPU or memory block, by the kernel's own event.
-type arrival struct {
-	Device string        // cpu2, memory40
-	At     time.Duration // since boot
+	Online                  []guest.Arrival
 }
 
 // inKubernetes is read from the API server.
@@ -106,7 +99,7 @@ echo boot=$(cat /proc/sys/kernel/random/boot_id)
 echo pause=$(pgrep -d, -f '^/pause')
 echo kubelet=$(systemctl show --property=InvocationID --value kubelet)
 echo start=$(systemctl show --property=ExecMainStartTimestampMonotonic --value kubelet)
-cat ` + hotplugLog + "\n"
+cat ` + guest.HotplugLog + "\n"
 
 func readGuest(ctx context.Context, node *cluster.Node) (inGuest, error) {
 	out, err := node.Run(ctx, guestScript)
@@ -139,7 +132,7 @@ func parseGuest(out string) (inGuest, error) {
 		MemTotalKiB: number("total", 10), BootID: values["boot"], PausePIDs: values["pause"], KubeletID: values["kubelet"],
 		KubeletStart: time.Duration(number("start", 10)) * time.Microsecond,
 	}
-	g.Online = arrivals(out)
+	g.Online = guest.Arrivals(out)
 	return g, failed
 }
 
@@ -152,31 +145,13 @@ func inside(t testing.TB, node *cluster.Node, command string) string {
 	return strings.TrimSpace(out)
 }
 
-// hotplugLog is a file in the guest that udevadm writes the kernel's events about CPUs and memory blocks to, with the time since boot.
-const hotplugLog = "/run/hotplug.log"
-
 func recordHotplug(t testing.TB, node *cluster.Node) {
 	t.Helper()
-	inside(t, node, "sudo systemd-run --quiet --unit=hotplug-recorder --property=StandardOutput=file:"+hotplugLog+
-		" stdbuf -oL udevadm monitor --kernel --subsystem-match=cpu --subsystem-match=memory")
-	eventually(t, node.Name()+": the recorder listens", func() bool {
-		return strings.Contains(inside(t, node, "cat "+hotplugLog), "the kernel uevent")
-	})
-}
-
-// cameUp matches what udevadm monitor prints: KERNEL[302.384615] online   /devices/system/memory/memory32 (memory).
-var cameUp = regexp.MustCompile(`(?m)^KERNEL\[(\d+)\.(\d{6})\] online +/devices/system/(?:cpu|memory)/(\w+) `)
-
-// arrivals lists the CPUs and memory blocks that came up since the recorder was started, oldest first.
-func arrivals(log string) (all []arrival) {
-	for _, match := range cameUp.FindAllStringSubmatch(log, -1) {
-		at, err := time.ParseDuration(match[1] + "." + match[2] + "s")
-		if err != nil {
-			panic(err) // the pattern matches only digits
-		}
-		all = append(all, arrival{Device: match[3], At: at})
+	ctx, cancel := context.WithTimeout(t.Context(), eventuallyTimeout)
+	defer cancel()
+	if err := node.RecordHotplug(ctx); err != nil {
+		t.Fatal(err)
 	}
-	return all
 }
 
 func (f *fixture) readNode(t testing.TB, name string) inKubernetes {
@@ -192,18 +167,9 @@ func shown(node *corev1.Node) inKubernetes {
 	return inKubernetes{
 		CPU: node.Status.Capacity.Cpu().Value(), AllocatableCPU: node.Status.Allocatable.Cpu().Value(),
 		MemoryKiB: node.Status.Capacity.Memory().Value() >> 10, AllocatableMemoryKiB: node.Status.Allocatable.Memory().Value() >> 10,
-		Ready: ready(node), Unschedulable: node.Spec.Unschedulable, Claimed: node.Annotations[claimAnnotation] != "",
+		Ready: cluster.NodeReady(node), Unschedulable: node.Spec.Unschedulable, Claimed: node.Annotations[claimAnnotation] != "",
 		BootID: node.Status.NodeInfo.BootID,
 	}
-}
-
-func ready(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // pods returns each pod of the lab with all that a restart, a recreation or a move would change.

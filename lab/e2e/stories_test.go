@@ -43,8 +43,8 @@ func testSpeedAlone(t *testing.T, f *fixture) {
 	before, pods, asked, record := f.read(t), f.pods(t), f.changes(t), f.record(t)
 	f.scale(t, "--worker", faster.Name)
 	for _, s := range record.stop(t) {
-		if s.node.Spec.Unschedulable {
-			t.Errorf("%s was cordoned (resourceVersion %s)", s.node.Name, s.node.ResourceVersion)
+		if s.Node.Spec.Unschedulable {
+			t.Errorf("%s was cordoned (resourceVersion %s)", s.Node.Name, s.Node.ResourceVersion)
 		}
 	}
 	changed := before[node.Name()]
