@@ -21,7 +21,19 @@ type Pod struct {
 	Restarts int `json:"restarts,omitempty"`
 	// Deleting is true once the pod has a deletionTimestamp.
 	Deleting bool `json:"deleting,omitempty"`
+	// Controller is the kind of the owner that would replace the pod: "ReplicaSet", "DaemonSet", …; empty where nothing would.
+	Controller string `json:"controller,omitempty"`
+	// Static is true for the mirror of a pod that kubelet runs from a file on its node: the API server can't end it.
+	Static bool `json:"static,omitempty"`
+	// LocalData is true if the pod keeps data in an emptyDir volume, which goes with the pod.
+	LocalData bool `json:"localData,omitempty"`
+	// MilliCPU (thousandths of a CPU) and Memory (bytes) are what the scheduler counts for the pod.
+	MilliCPU int64 `json:"milliCPU,omitempty"`
+	Memory   int64 `json:"memory,omitempty"`
 }
+
+// Stays tells whether the pod belongs to its node: a DaemonSet's pod would come back at once, and a static pod can't be ended from outside.
+func (p Pod) Stays() bool { return p.Static || p.Controller == "DaemonSet" }
 
 // String is the pod's namespace and name, as kubectl takes them.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
