@@ -34,4 +34,6 @@ type BlockedError struct {
 }
 
 // Error says which pod is held, and by what.
-func (e *BlockedError) Error() string { return fmt.Sprintf("pod %s can't be evicted now: %s", e.Pod, e.Reason) }
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("pod %s can't be evicted now: %s", e.Pod, e.Reason)
+}
