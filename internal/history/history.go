@@ -60,6 +60,28 @@ type Node struct {
 	rollout.NodeReport
 }
 
+// Encode returns the entry as one line of JSON without its end, in the present version.
+func Encode(e Entry) ([]byte, error) {
+	e.Version = entryVersion
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return line, nil
+}
+
+// Decode reads what Encode wrote. A line that was cut, or written by a newer version, is an error.
+func Decode(line []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Entry{}, fmt.Errorf("history: %w", err)
+	}
+	if e.Version < 1 || e.Version > entryVersion {
+		return Entry{}, fmt.Errorf("history: the entry has version %d, this program reads up to %d", e.Version, entryVersion)
+	}
+	return e, nil
+}
+
 // File is a history file.
 type File struct{ path string }
 
@@ -80,10 +102,9 @@ func (f File) Path() string { return f.path }
 
 // Append adds an entry and returns once it has been given to the disk. Several processes may append at the same time.
 func (f File) Append(e Entry) (err error) {
-	e.Version = entryVersion
-	line, err := json.Marshal(e)
+	line, err := Encode(e)
 	if err != nil {
-		return fmt.Errorf("history: %w", err)
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("history: %w", err)
@@ -146,8 +167,7 @@ func decode(r io.Reader) (entries []Entry, unreadable int, err error) {
 	for {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			var e Entry
-			if json.Unmarshal(line, &e) != nil || e.Version < 1 || e.Version > entryVersion {
+			if e, err := Decode(line); err != nil {
 				unreadable++
 			} else {
 				entries = append(entries, e)
