@@ -94,6 +94,9 @@ func everyError(t *testing.T, url string) []string {
 	errs := map[string]error{}
 	_, errs["Instance"] = c.Instance(ctx, "vm")
 	_, errs["Resize"] = c.Resize(ctx, "vm", "offering", time.Now().Add(time.Minute))
+	_, errs["Stop"] = c.Stop(ctx, "vm", time.Now().Add(time.Minute))
+	_, errs["Start"] = c.Start(ctx, "vm", time.Now().Add(time.Minute))
+	errs["SetDynamicallyScalable"] = c.SetDynamicallyScalable(ctx, "vm")
 	_, errs["Job"] = c.Job(ctx, "job")
 	_, errs["FindJob"] = c.FindJob(ctx, "vm")
 	_, errs["Cluster"] = c.Cluster(ctx, "prod")

@@ -12,6 +12,8 @@ type Command struct {
 	For string
 	// Live and Offline: a change of a running cluster, or of a Created or Stopped one, is not begun without it.
 	Live, Offline bool
+	// Cold: the method that stops machines is not begun without it, and no other needs it.
+	Cold bool
 	// Admin: it shows more than belongs to the account, so that a role of least rights has not got it.
 	Admin bool
 }
@@ -33,6 +35,9 @@ func Commands() []Command {
 		{Name: "scaleKubernetesCluster", For: "changes a Created or Stopped cluster", Offline: true},
 		{Name: "scaleVirtualMachine", For: "resizes a machine of a running cluster", Live: true},
 		{Name: "startKubernetesCluster", For: "starts a Stopped cluster: scale --start"},
+		{Name: "startVirtualMachine", For: "only --method cold and prepare: starts a machine again", Cold: true},
+		{Name: "stopVirtualMachine", For: "only --method cold and prepare: stops a drained machine", Cold: true},
+		{Name: "updateVirtualMachine", For: "only prepare: marks a machine as fit for live scaling"},
 	}
 }
 
@@ -40,6 +45,16 @@ func Commands() []Command {
 func Needed(offline bool) (names []string) {
 	for _, c := range Commands() {
 		if offline && c.Offline || !offline && c.Live {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// NeededCold are the names of the commands without which the cold method is not begun: those for a running cluster, and those that it alone needs.
+func NeededCold() (names []string) {
+	for _, c := range Commands() {
+		if c.Live || c.Cold {
 			names = append(names, c.Name)
 		}
 	}

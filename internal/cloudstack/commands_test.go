@@ -109,6 +109,8 @@ func TestCommandsAreExplained(t *testing.T) {
 			needed = "for each change"
 		case c.Live:
 			needed = "for a running cluster"
+		case c.Cold:
+			needed = "for the cold method"
 		case c.Offline:
 			needed = "for a Created or Stopped one"
 		case c.Admin:

@@ -75,6 +75,11 @@ func TestCommandsAreThoseThatAreSent(t *testing.T) {
 	must[[]byte](t)(c.Kubeconfig(ctx, cluster.ID))
 	must[Facts](t)(c.Facts(ctx, cluster))
 	job := must[string](t)(c.Resize(ctx, f.vm(1), f.big.ID, f.clock.Now().Add(1e9)))
+	must[string](t)(c.Stop(ctx, f.vm(1), f.clock.Now().Add(1e9)))
+	must[string](t)(c.Start(ctx, f.vm(1), f.clock.Now().Add(1e9)))
+	if err := c.SetDynamicallyScalable(ctx, f.vm(1)); err != nil {
+		t.Error(err)
+	}
 	_, _ = c.FindJob(ctx, f.vm(2))
 	_, _ = c.Job(ctx, job)
 	_, _ = c.ScaleCluster(ctx, cluster.ID, map[rollout.Role]string{rollout.RoleWorker: f.big.ID})

@@ -16,14 +16,14 @@ import (
 //
 // A *rollout.RefusedError: nothing was done. rollout.ErrDenied: the same, for lack of rights. rollout.ErrUnreachable: unknown.
 func (c *Client) Resize(ctx context.Context, instanceID, offeringID string, expires time.Time) (string, error) {
-	if expires.IsZero() {
-		return "", errors.New("scaleVirtualMachine: no expiry given")
-	}
 	return c.start(ctx, "scaleVirtualMachine", expires, map[string]string{"id": instanceID, "serviceofferingid": offeringID})
 }
 
 // start sends a request that starts a job, and returns the job's id.
 func (c *Client) start(ctx context.Context, command string, expires time.Time, params map[string]string) (string, error) {
+	if expires.IsZero() {
+		return "", fmt.Errorf("%s: no expiry given", command)
+	}
 	var started struct {
 		JobID string `json:"jobid"`
 	}

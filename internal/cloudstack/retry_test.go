@@ -92,27 +92,42 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func TestChangesAreSentOnce(t *testing.T) {
-	for name, effect := range map[string]standin.Effect{
-		"lost request": standin.LoseRequest{},
-		"lost reply":   standin.LoseReply{},
-		"502":          standin.ProxyError{},
-		"429":          standin.TooManyRequests{RetryAfter: time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			f.Script(standin.Fault{Command: "scaleVirtualMachine", Times: standin.Always, Effect: effect})
-			c := f.client()
-			if _, err := c.Instance(context.Background(), f.vm(1)); err != nil { // leaves a connection that may be reused
-				t.Fatal(err)
-			}
+	for command, send := range map[string]func(*fixture, *Client) error{
+		"scaleVirtualMachine": func(f *fixture, c *Client) error {
 			_, err := c.Resize(context.Background(), f.vm(1), f.big.ID, f.clock.Now().Add(time.Minute))
-			if !errors.Is(err, rollout.ErrUnreachable) {
-				t.Errorf("error %v, want ErrUnreachable", err)
-			}
-			if got := f.count("scaleVirtualMachine"); got != 1 {
-				t.Errorf("%d requests arrived, want 1", got)
-			}
-		})
+			return err
+		},
+		"stopVirtualMachine": func(f *fixture, c *Client) error {
+			_, err := c.Stop(context.Background(), f.vm(1), f.clock.Now().Add(time.Minute))
+			return err
+		},
+		"startVirtualMachine": func(f *fixture, c *Client) error {
+			_, err := c.Start(context.Background(), f.vm(1), f.clock.Now().Add(time.Minute))
+			return err
+		},
+		"updateVirtualMachine": func(f *fixture, c *Client) error { return c.SetDynamicallyScalable(context.Background(), f.vm(1)) },
+	} {
+		for name, effect := range map[string]standin.Effect{
+			"lost request": standin.LoseRequest{},
+			"lost reply":   standin.LoseReply{},
+			"502":          standin.ProxyError{},
+			"429":          standin.TooManyRequests{RetryAfter: time.Second},
+		} {
+			t.Run(command+" "+name, func(t *testing.T) {
+				f := newFixture(t)
+				f.Script(standin.Fault{Command: command, Times: standin.Always, Effect: effect})
+				c := f.client()
+				if _, err := c.Instance(context.Background(), f.vm(1)); err != nil { // leaves a connection that may be reused
+					t.Fatal(err)
+				}
+				if err := send(f, c); !errors.Is(err, rollout.ErrUnreachable) {
+					t.Errorf("error %v, want ErrUnreachable", err)
+				}
+				if got := f.count(command); got != 1 {
+					t.Errorf("%d requests arrived, want 1", got)
+				}
+			})
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ const (
 	blockSize = 128 * capacity.MiB // of x86 guests with less than 64 GiB at boot
 	mostCPUs  = 32
 	mostMiB   = 64 << 10
-	dimmSlots = 16
 )
 
 // machine is one VM below CloudStack: its hardware, its kernel, its kubelet and its Node.
@@ -46,7 +45,7 @@ func newMachine(w *World, cfg NodeConfig, id string) *machine {
 	m := &machine{w: w, cfg: cfg, name: cfg.Name, id: id}
 	m.guest = capacity.Guest{ProductUUID: id, MachineID: fmt.Sprintf("%032x", w.hash("machine", cfg.Name)), BlockSize: blockSize, CPUsPossible: mostCPUs}
 	m.ledger.restarts = map[string]int{}
-	m.powerOn(int(w.Small.MemoryMiB), w.Small.CPUs)
+	m.powerOn(standin.Boot{MemoryMiB: int(w.Small.MemoryMiB), VCPUs: w.Small.CPUs, Scalable: true})
 	// The cluster has been up for a while.
 	m.booted = w.clock.Now().Add(-1000 * time.Second)
 	if !m.hasNode() {
@@ -113,9 +112,9 @@ func (m *machine) memTotal() int64 {
 	return boot - boot/64 - 107748<<10 + plugged
 }
 
-// powerOn boots the machine with this hardware.
-func (m *machine) powerOn(mib, vcpus int) {
-	m.domain = standin.Domain{MemoryMiB: mib, MaxMemoryMiB: mostMiB, VCPUs: vcpus, MaxVCPUs: mostCPUs, MaxDIMMs: dimmSlots}
+// powerOn boots the machine with a new domain.
+func (m *machine) powerOn(boot standin.Boot) {
+	m.domain = boot.Domain(mostMiB, mostCPUs)
 	m.poisoned = false
 	m.boot()
 }
@@ -262,11 +261,11 @@ func (h hypervisor) SetVCPUs(_ context.Context, vmID string, count int) error {
 }
 
 // Start implements standin.PowerSwitch.
-func (h hypervisor) Start(_ context.Context, vmID string, mib, vcpus int) error {
+func (h hypervisor) Start(_ context.Context, vmID string, boot standin.Boot) error {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
 	if m := h.w.machine(vmID); m != nil {
-		m.powerOn(mib, vcpus)
+		m.powerOn(boot)
 	}
 	return nil
 }

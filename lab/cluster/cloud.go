@@ -210,13 +210,23 @@ func (h hypervisor) SetVCPUs(ctx context.Context, vmID string, count int) error 
 	return g.SetVCPUs(ctx, count)
 }
 
-// Start implements standin.PowerSwitch. The guest has another SSH port then, which CloudStack's rule follows; a real rule keeps its port.
-func (h hypervisor) Start(_ context.Context, vmID string, mib, vcpus int) error {
+// size is what the lab's guests boot with.
+func size(boot standin.Boot) guest.Size {
+	s := guest.Size{VCPUs: boot.VCPUs, MaxVCPUs: boot.VCPUs, MemoryMiB: boot.MemoryMiB, MaxMemoryMiB: boot.MemoryMiB}
+	if boot.Scalable {
+		s.MaxVCPUs, s.MaxMemoryMiB, s.DIMMSlots = max(maxVCPUs, boot.VCPUs), max(maxMemoryMiB, boot.MemoryMiB), dimmSlots
+	}
+	return s
+}
+
+// Start implements standin.PowerSwitch. Where the guest could not keep its SSH port, CloudStack's rule follows; a real rule keeps its port.
+func (h hypervisor) Start(_ context.Context, vmID string, boot standin.Boot) error {
 	g, err := h.guest(vmID)
 	if err != nil {
 		return err
 	}
-	if err := g.Restart(h.lab.starter, vcpus, mib); err != nil {
+	port := g.SSHPort()
+	if err := g.Restart(h.lab.starter, size(boot)); err != nil || g.SSHPort() == port {
 		return err
 	}
 	return h.lab.Cloud.Model.SetPortForwarding(vmID, g.SSHPort())

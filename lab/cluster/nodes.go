@@ -18,6 +18,7 @@ import (
 
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/lab/control"
 	"github.com/cks-trueup/trueup/lab/guest"
 )
@@ -75,7 +76,7 @@ func (l *Lab) startGuests(ctx context.Context) error {
 func (l *Lab) startEtcd(ctx context.Context, name string, index int) (*guest.Guest, error) {
 	spec := guest.Spec{
 		Name: name, VMID: uuid.NewString(), Index: index, ImageDir: l.Options.Artifacts.Image, Etcd: true,
-		VCPUs: etcdVCPUs, MaxVCPUs: maxVCPUs, MemoryMiB: etcdMemoryMiB, MaxMemoryMiB: maxMemoryMiB, DIMMSlots: dimmSlots,
+		Size: size(standin.Boot{VCPUs: etcdVCPUs, MemoryMiB: etcdMemoryMiB, Scalable: true}),
 	}
 	var programs guest.Etcd
 	for path, body := range map[string]*[]byte{"etcd": &programs.Server, "etcdctl": &programs.Client} {
@@ -106,7 +107,7 @@ func (l *Lab) boot(ctx context.Context, spec guest.Spec, seed func(*guest.Identi
 func (l *Lab) startGuest(ctx context.Context, name string, index int, isControl bool) (*Node, error) {
 	spec := guest.Spec{
 		Name: name, VMID: uuid.NewString(), Index: index, ImageDir: l.Options.Artifacts.Image,
-		VCPUs: l.Options.VCPUs, MaxVCPUs: maxVCPUs, MemoryMiB: l.Options.MemoryMiB, MaxMemoryMiB: maxMemoryMiB, DIMMSlots: dimmSlots,
+		Size: size(standin.Boot{VCPUs: l.Options.VCPUs, MemoryMiB: l.Options.MemoryMiB, Scalable: true}),
 	}
 	kubelet, err := l.kubelet(spec, isControl)
 	if err != nil {

@@ -33,6 +33,11 @@ type Spec struct {
 	ImageDir string // root.qcow2, vmlinuz, initrd
 	Etcd     bool   // a dedicated etcd machine: neither containerd nor kubelet
 
+	Size
+}
+
+// Size is what a guest is booted with. Without room to grow the maxima are the size itself, and there are no slots.
+type Size struct {
 	VCPUs        int // at boot
 	MaxVCPUs     int
 	MemoryMiB    int // at boot
@@ -72,27 +77,33 @@ func Start(ctx context.Context, starter *process.Starter, dir string, boot Boot)
 		return nil, err
 	}
 	g := &Guest{dir: dir, spec: boot.Spec, identity: boot.Identity, admin: boot.Admin, console: filepath.Join(dir, "console.log")}
-	if err := g.launch(starter); err != nil {
+	if err := g.launch(starter, anyPort); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// Restart boots a guest that was stopped, with another size: the same disk, another SSH port, and all DIMM slots free. Nobody may use the
-// guest meanwhile.
-func (g *Guest) Restart(starter *process.Starter, vcpus, memoryMiB int) error {
-	g.spec.VCPUs, g.spec.MemoryMiB = vcpus, memoryMiB
-	return g.launch(starter)
+// Restart boots a guest that was stopped, with another size: the same disk, the same SSH port unless another program has taken it, and
+// all DIMM slots free. Nobody may use the guest meanwhile.
+func (g *Guest) Restart(starter *process.Starter, size Size) error {
+	g.spec.Size = size
+	if err := g.launch(starter, g.sshPort); err == nil {
+		return nil
+	}
+	return g.launch(starter, anyPort) // somebody else has got the port meanwhile
 }
 
-// launch starts QEMU and connects to it.
-func (g *Guest) launch(starter *process.Starter) error {
+// anyPort lets the kernel choose a free port while it binds, so nobody can take it first.
+const anyPort = 0
+
+// launch starts QEMU and connects to it. The guest's SSH server is to be reached by the port.
+func (g *Guest) launch(starter *process.Starter, port int) error {
 	ours, theirs, err := qmpPair()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = theirs.Close() }()
-	qemu, err := starter.Start("guest-"+g.spec.Name, arguments(g.dir, g.spec), theirs)
+	qemu, err := starter.Start("guest-"+g.spec.Name, arguments(g.dir, g.spec, port), theirs)
 	if err != nil {
 		_ = ours.Close()
 		return err
@@ -129,7 +140,7 @@ func prepare(ctx context.Context, dir string, spec Spec, seed []byte) error {
 // falling back to a slow clock. norandmaps loads every program at the same address: QEMU (7.2) finds code that it has
 // translated before by its virtual address too, and translates anew what moved. Measured in a guest on an otherwise idle
 // machine: date 111 ms without and 22 ms with it, an SSH log-in 1.1 s and 0.6 s.
-func arguments(dir string, s Spec) []string {
+func arguments(dir string, s Spec, port int) []string {
 	kernel := "console=ttyS0 net.ifnames=0 quiet mitigations=off tsc=reliable no_timer_check nowatchdog norandmaps"
 	if s.Etcd {
 		kernel += " systemd.mask=kubelet.service systemd.mask=lab-images.service systemd.mask=containerd.service systemd.wants=etcd.service"
@@ -138,19 +149,26 @@ func arguments(dir string, s Spec) []string {
 		"qemu-system-x86_64", "-name", s.Name, "-uuid", s.VMID,
 		"-machine", "q35", "-accel", Accelerator, "-cpu", "qemu64,-svm",
 		"-smp", fmt.Sprintf("%d,maxcpus=%d", s.VCPUs, s.MaxVCPUs),
-		"-m", fmt.Sprintf("%d,slots=%d,maxmem=%dM", s.MemoryMiB, s.DIMMSlots, s.MaxMemoryMiB),
+		"-m", s.memory(),
 		"-kernel", filepath.Join(s.ImageDir, "vmlinuz"), "-initrd", filepath.Join(s.ImageDir, "initrd"),
 		"-append", kernel,
 		"-drive", "if=none,id=root,format=qcow2,cache=unsafe,file=" + filepath.Join(dir, "disk.qcow2"),
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=seed,format=raw,readonly=on,file=" + filepath.Join(dir, "seed.tar"),
 		"-device", "virtio-blk-pci,drive=seed",
-		// Port 0: the kernel chooses a free port while it binds, so nobody can take it first.
-		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:0-%s:22", s.Address()),
+		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-%s:22", port, s.Address()),
 		"-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
 		"-nodefaults", "-display", "none", "-serial", "file:" + filepath.Join(dir, "console.log"),
 		"-chardev", "socket,id=qmp,fd=3", "-mon", "chardev=qmp,mode=control",
 	}
+}
+
+// memory is QEMU's option for memory. It takes neither zero slots nor a maximum that is no more than what there is.
+func (s Size) memory() string {
+	if s.DIMMSlots == 0 {
+		return strconv.Itoa(s.MemoryMiB)
+	}
+	return fmt.Sprintf("%d,slots=%d,maxmem=%dM", s.MemoryMiB, s.DIMMSlots, s.MaxMemoryMiB)
 }
 
 // forwarding matches QEMU's table of forwarded ports: protocol, descriptor, host address, host port, guest address, guest port.

@@ -117,4 +117,4 @@ func TestFailedGrowthEndsInAlertWithoutTheNewWorker(t *testing.T) {
 // noStart can't boot a VM.
 type noStart struct{ *SimHypervisor }
 
-func (noStart) Start(context.Context, string, int, int) error { return errors.New("no host left") }
+func (noStart) Start(context.Context, string, Boot) error { return errors.New("no host left") }

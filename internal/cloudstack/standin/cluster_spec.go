@@ -44,6 +44,9 @@ type NodeSpec struct {
 	HostID  string
 	// NotScalable clears isdynamicallyscalable.
 	NotScalable bool
+	// Unprepared: the VM was started without room to grow, for example before CloudStack was upgraded, whatever its flag says now. A
+	// SimHypervisor has it so; another one must be told.
+	Unprepared bool
 	// External marks a worker that was added by hand.
 	External bool
 }
@@ -174,6 +177,9 @@ func (b *clusterBuilder) addNodes(role Role, specs []NodeSpec) {
 	}
 	for i, spec := range specs {
 		vm := b.m.AddVM(b.vm(role, i, spec))
+		if spec.Unprepared {
+			b.m.startUnprepared(vm.ID)
+		}
 		b.count++
 		b.record.Nodes = append(b.record.Nodes, ClusterNode{VMID: vm.ID, Role: role, External: spec.External, Version: b.kubernetes()})
 		b.forwardSSH(role, vm.ID, spec.SSHPort)

@@ -52,13 +52,7 @@ func readCommands() []command {
 }
 
 func changeCommands() []command {
-	return []command{
-		{
-			name: "scaleVirtualMachine", description: "Scales the virtual machine to a new service offering.", async: true,
-			class:  "org.apache.cloudstack.api.command.user.vm.ScaleVMCmd",
-			params: append(required("id", "serviceofferingid"), optional("details", "miniops", "maxiops", "automigrate", "shrinkok")...),
-			run:    scaleVirtualMachine,
-		},
+	return append(vmChangeCommands(), []command{
 		{
 			name: "scaleKubernetesCluster", description: "Scales a created, running or stopped Kubernetes cluster", async: true,
 			class:  "org.apache.cloudstack.api.command.user.kubernetes.cluster.ScaleKubernetesClusterCmd",
@@ -74,6 +68,32 @@ func changeCommands() []command {
 			name: "stopKubernetesCluster", description: "Stops a running Kubernetes cluster", async: true,
 			class:  "org.apache.cloudstack.api.command.user.kubernetes.cluster.StopKubernetesClusterCmd",
 			params: required("id"), run: stopKubernetesCluster,
+		},
+	}...)
+}
+
+func vmChangeCommands() []command {
+	return []command{
+		{
+			name: "scaleVirtualMachine", description: "Scales the virtual machine to a new service offering.", async: true,
+			class:  "org.apache.cloudstack.api.command.user.vm.ScaleVMCmd",
+			params: append(required("id", "serviceofferingid"), optional("details", "miniops", "maxiops", "automigrate", "shrinkok")...),
+			run:    scaleVirtualMachine,
+		},
+		{
+			name: "startVirtualMachine", description: "Starts  an Instance.", async: true,
+			class:  "org.apache.cloudstack.api.command.user.vm.StartVMCmd",
+			params: append(required("id"), optional("hostid", "considerlasthost")...), run: startVirtualMachine,
+		},
+		{
+			name: "stopVirtualMachine", description: "Stops  an Instance.", async: true,
+			class:  "org.apache.cloudstack.api.command.user.vm.StopVMCmd",
+			params: append(required("id"), optional("forced")...), run: stopVirtualMachine,
+		},
+		{
+			name: "updateVirtualMachine", description: "Updates properties of an Instance.",
+			class:  "org.apache.cloudstack.api.command.user.vm.UpdateVMCmd",
+			params: append(required("id"), optional("isdynamicallyscalable")...), run: updateVirtualMachine,
 		},
 	}
 }

@@ -49,7 +49,7 @@ func TestSlowHypervisorBlocksNobody(t *testing.T) {
 		k := m.AddCluster(ClusterSpec{Owner: Owner{Account: "owner"}, OfferingID: small.ID, Control: Nodes(1), Workers: Nodes(7)})
 		for _, n := range k.Nodes {
 			vm, _ := m.VM(n.VMID)
-			_ = h.Start(t.Context(), vm.ID, small.MemoryMiB, small.CPUs) // a simulated start can't fail
+			_ = h.Start(t.Context(), vm.ID, Boot{MemoryMiB: small.MemoryMiB, VCPUs: small.CPUs, Scalable: true}) // nothing makes it fail here
 		}
 		var all sync.WaitGroup
 		for _, n := range k.Nodes {

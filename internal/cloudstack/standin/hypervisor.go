@@ -8,7 +8,7 @@ import (
 
 // Hypervisor is what the model needs from the machine that runs the guests.
 type Hypervisor interface {
-	// Domain returns the VM as the hypervisor has it, not as CloudStack remembers it.
+	// Domain returns the VM as the hypervisor has it, not as CloudStack remembers it. It is an error if the VM is off.
 	Domain(ctx context.Context, vmID string) (Domain, error)
 	// PlugMemory attaches one DIMM of mib MiB to the running VM.
 	PlugMemory(ctx context.Context, vmID string, mib int) error
@@ -18,10 +18,27 @@ type Hypervisor interface {
 
 // PowerSwitch is what a Hypervisor may offer besides: without it stopping and starting changes only CloudStack's record.
 type PowerSwitch interface {
-	// Start boots the VM with this much boot memory (MiB) and this many vCPUs; DIMM slots start afresh.
-	Start(ctx context.Context, vmID string, mib, vcpus int) error
-	// Stop turns the VM off.
+	// Start boots a VM that is off, with a domain made anew from boot: all of its memory is boot memory.
+	Start(ctx context.Context, vmID string, boot Boot) error
+	// Stop turns the VM off: the guest is asked to end in good order, and cut off after a while. Domain is an error from then on.
 	Stop(ctx context.Context, vmID string) error
+}
+
+// Boot is what CloudStack's record says of a VM when it is started. Memory is in MiB.
+type Boot struct {
+	MemoryMiB, VCPUs int
+	// Scalable gives the domain room to grow while it runs: maxima above its size, and free memory slots. It is decided at each start,
+	// and stays as it is until the next one, whatever becomes of the VM's flag.
+	Scalable bool
+}
+
+// Domain is the domain that CloudStack writes for the boot, on a host where a VM may grow to maxMiB and maxVCPUs.
+func (b Boot) Domain(maxMiB, maxVCPUs int) Domain {
+	d := Domain{MemoryMiB: b.MemoryMiB, MaxMemoryMiB: b.MemoryMiB, VCPUs: b.VCPUs, MaxVCPUs: b.VCPUs}
+	if b.Scalable {
+		d.MaxMemoryMiB, d.MaxVCPUs, d.MaxDIMMs = max(maxMiB, b.MemoryMiB), max(maxVCPUs, b.VCPUs), dimmSlots
+	}
+	return d
 }
 
 // Domain is the size of one VM as its hypervisor sees it. Memory is in MiB.
@@ -32,7 +49,7 @@ const dimmSlots = 16
 
 // SimHypervisor keeps domains in memory.
 type SimHypervisor struct {
-	// MaxMemoryMiB and MaxVCPUs are written into each domain at its start; set them before use.
+	// MaxMemoryMiB and MaxVCPUs are written into each scalable domain at its start; set them before use.
 	MaxMemoryMiB, MaxVCPUs int
 
 	mu      sync.Mutex
@@ -48,6 +65,8 @@ const (
 	OpDomain     SimOp = "Domain"
 	OpPlugMemory SimOp = "PlugMemory"
 	OpSetVCPUs   SimOp = "SetVCPUs"
+	OpStart      SimOp = "Start"
+	OpStop       SimOp = "Stop"
 )
 
 type simCall struct {
@@ -121,11 +140,14 @@ func (h *SimHypervisor) SetVCPUs(_ context.Context, vmID string, count int) erro
 }
 
 // Start implements PowerSwitch.
-func (h *SimHypervisor) Start(_ context.Context, vmID string, mib, vcpus int) error {
-	h.Define(vmID, Domain{
-		MemoryMiB: mib, MaxMemoryMiB: max(h.MaxMemoryMiB, mib),
-		VCPUs: vcpus, MaxVCPUs: max(h.MaxVCPUs, vcpus), MaxDIMMs: dimmSlots,
-	})
+func (h *SimHypervisor) Start(_ context.Context, vmID string, boot Boot) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.failure(OpStart, vmID); err != nil {
+		return err
+	}
+	d := boot.Domain(h.MaxMemoryMiB, h.MaxVCPUs)
+	h.domains[vmID] = &d
 	return nil
 }
 
@@ -133,20 +155,32 @@ func (h *SimHypervisor) Start(_ context.Context, vmID string, mib, vcpus int) er
 func (h *SimHypervisor) Stop(_ context.Context, vmID string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.failure(OpStop, vmID); err != nil {
+		return err
+	}
 	delete(h.domains, vmID)
 	return nil
 }
 
 // lookup returns the next scripted failure of op, or the domain.
 func (h *SimHypervisor) lookup(op SimOp, vmID string) (*Domain, error) {
-	key := simCall{op, vmID}
-	if errs := h.fails[key]; len(errs) > 0 {
-		h.fails[key] = errs[1:]
-		return nil, errs[0]
+	if err := h.failure(op, vmID); err != nil {
+		return nil, err
 	}
 	d, ok := h.domains[vmID]
 	if !ok {
 		return nil, fmt.Errorf("domain %s: not running on this hypervisor", vmID)
 	}
 	return d, nil
+}
+
+// failure takes the next scripted failure of op.
+func (h *SimHypervisor) failure(op SimOp, vmID string) error {
+	key := simCall{op, vmID}
+	errs := h.fails[key]
+	if len(errs) == 0 {
+		return nil
+	}
+	h.fails[key] = errs[1:]
+	return errs[0]
 }

@@ -98,6 +98,7 @@ func (m *Model) restart(downtime time.Duration) {
 		}
 	}
 	clear(m.queues)
+	m.followBroken(downtime)
 	m.scanner.Stop()
 	m.startScanner()
 }

@@ -115,8 +115,10 @@ type VMState string
 
 // The VM states that this model uses.
 const (
-	VMRunning VMState = "Running"
-	VMStopped VMState = "Stopped"
+	VMStarting VMState = "Starting"
+	VMRunning  VMState = "Running"
+	VMStopping VMState = "Stopping"
+	VMStopped  VMState = "Stopped"
 )
 
 // VM is an instance in CloudStack.
@@ -124,6 +126,7 @@ type VM struct {
 	ID, Name, DisplayName, InstanceName string
 	State                               VMState
 	ZoneID, HostID                      string
+	LastHostID                          string // where a stopped VM ran last, and is started first
 	TemplateID, OfferingID              string
 	// CustomCPUs, CustomMHz and CustomMemoryMiB hold the size where the offering is customized.
 	CustomCPUs, CustomMHz, CustomMemoryMiB int

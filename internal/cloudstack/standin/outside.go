@@ -74,18 +74,39 @@ func (m *Model) RemovePortForwarding(vmID string) {
 	m.rules = slices.DeleteFunc(m.rules, func(r *PortForwardingRule) bool { return r.VMID == vmID })
 }
 
-// StopVM turns a VM off.
+// StopVirtualMachine lets an account stop a VM and returns the id of the job.
+func (m *Model) StopVirtualMachine(ctx context.Context, account, vmID string) (string, error) {
+	return m.startVMJob(ctx, account, "stopVirtualMachine", vmID)
+}
+
+// StartVirtualMachine lets an account start a VM and returns the id of the job.
+func (m *Model) StartVirtualMachine(ctx context.Context, account, vmID string) (string, error) {
+	return m.startVMJob(ctx, account, "startVirtualMachine", vmID)
+}
+
+func (m *Model) startVMJob(ctx context.Context, account, command, vmID string) (string, error) {
+	var started struct {
+		JobID string `json:"jobid"`
+	}
+	err := m.Call(ctx, account, command, map[string]string{"id": vmID}, &started)
+	return started.JobID, err
+}
+
+// StopVM turns a VM off, without a job. One that is off stays so.
 func (m *Model) StopVM(ctx context.Context, id string) error {
+	if vm, _ := m.VM(id); vm.State == VMStopped {
+		return nil
+	}
 	if p, ok := m.cfg.Hypervisor.(PowerSwitch); ok {
 		if err := p.Stop(ctx, id); err != nil {
 			return fmt.Errorf("stop VM %s: %w", id, err)
 		}
 	}
-	m.UpdateVM(id, func(vm *VM) { vm.State, vm.HostID = VMStopped, "" })
+	m.UpdateVM(id, (*VM).stopped)
 	return nil
 }
 
-// StartVM boots a VM at the size of its offering.
+// StartVM boots a VM at the size of its offering, without a job and whatever its host has room for.
 func (m *Model) StartVM(ctx context.Context, id string) error {
 	m.mu.Lock()
 	vm := m.vm(id)
@@ -93,13 +114,13 @@ func (m *Model) StartVM(ctx context.Context, id string) error {
 		m.mu.Unlock()
 		return fmt.Errorf("start VM %s: there is no such VM", id)
 	}
-	s := m.sizeOf(vm)
+	boot := m.boot(vm)
 	m.mu.Unlock()
 	if p, ok := m.cfg.Hypervisor.(PowerSwitch); ok {
-		if err := p.Start(ctx, id, s.MemoryMiB, s.CPUs); err != nil {
+		if err := p.Start(ctx, id, boot); err != nil {
 			return fmt.Errorf("start VM %s: %w", id, err)
 		}
 	}
-	m.UpdateVM(id, func(vm *VM) { vm.State, vm.HostID = VMRunning, m.defaults.HostID })
+	m.UpdateVM(id, func(vm *VM) { vm.State, vm.HostID = VMRunning, orDefault(vm.LastHostID, m.defaults.HostID) })
 	return nil
 }

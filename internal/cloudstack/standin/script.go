@@ -4,7 +4,7 @@ import "time"
 
 // Fault is one scripted disturbance: an effect, and the calls that it strikes. Empty fields strike any.
 type Fault struct {
-	// Command is the API command; effects inside a resize also match the command whose job resizes the VM.
+	// Command is the API command; effects inside a job match the command of the job.
 	Command string
 	// Account is the name of the calling account.
 	Account string
@@ -42,9 +42,9 @@ type (
 
 // Effects on a job.
 type (
-	// JobDelay makes the resize of a VM start later.
+	// JobDelay makes the resize of a VM start later. A stop or a start hangs by it: the VM shows Stopping or Starting meanwhile.
 	JobDelay struct{ By time.Duration }
-	// JobFailure ends the resize of a VM at a stage; Code 0 means 530.
+	// JobFailure ends the resize, the stop or the start of a VM at a stage; Code 0 means 530.
 	JobFailure struct {
 		At   Stage
 		Code int
@@ -54,7 +54,7 @@ type (
 	JobSilent struct{}
 	// JobLost makes the API forget the job when it ends.
 	JobLost struct{}
-	// NoCapacity finds no host with enough capacity.
+	// NoCapacity finds no host with enough capacity, for a growth or for a start.
 	NoCapacity struct{}
 	// MemoryFailure makes the agent fail to attach memory.
 	MemoryFailure struct{}
@@ -62,19 +62,19 @@ type (
 	CPUFailure struct{}
 	// MoveHost live-migrates the VM to another host before it is resized.
 	MoveHost struct{ HostID string }
-	// RestartServer restarts the management server at a stage of a VM's resize.
+	// RestartServer restarts the management server at a stage of a VM's resize, stop or start.
 	RestartServer struct {
 		At       Stage
 		Downtime time.Duration
 	}
-	// ListedLate makes lists show the VM as it was before the resize for some time after it.
+	// ListedLate makes lists show the VM as it was before the resize, the stop or the start for some time after it.
 	ListedLate struct{ For time.Duration }
 )
 
-// Stage is a point in the resize of one VM.
+// Stage is a point in the resize, the stop or the start of one VM.
 type Stage int
 
-// The stages of a resize, in their order.
+// The stages of a resize, in their order. A stop and a start have the first and the last of them.
 const (
 	// BeforeAgent is after the checks and before the hypervisor does anything.
 	BeforeAgent Stage = iota
@@ -83,6 +83,9 @@ const (
 	// AfterCPUs is after the hypervisor did everything and before the record is written.
 	AfterCPUs
 )
+
+// AfterAgent is AfterCPUs of a stop or a start: the VM is off, or on, and the record doesn't say so yet.
+const AfterAgent = AfterCPUs
 
 func (LoseRequest) effect()     {}
 func (LoseReply) effect()       {}

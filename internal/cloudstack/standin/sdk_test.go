@@ -203,3 +203,38 @@ func TestSDKWaitsForJobs(t *testing.T) {
 		}
 	})
 }
+
+// Stop and start by the SDK's own calls, which wait for their jobs.
+func TestSDKStopsAndStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Config{AgentStep: 2 * time.Second})
+		defer m.Close()
+		owner := m.AddAccount(Account{Name: "owner"})
+		small, big := m.AddOffering(FixedOffering("small", 2, 2048)), m.AddOffering(FixedOffering("big", 4, 4096))
+		k := m.AddCluster(ClusterSpec{Owner: Owner{Account: "owner"}, OfferingID: big.ID, Control: Nodes(1), Workers: Nodes(1)})
+		client := cs.NewAsyncClient("http://cloudstack.example"+Path, owner.APIKey, owner.SecretKey, false,
+			cs.WithHTTPClient(&http.Client{Transport: m.Transport()}))
+		vm, id := client.VirtualMachine, k.Nodes[1].VMID
+
+		stopped, err := vm.StopVirtualMachine(vm.NewStopVirtualMachineParams(id))
+		if err != nil || stopped.State != "Stopped" || stopped.Id != id {
+			t.Fatalf("stopped: %+v, %v", stopped, err)
+		}
+		update := vm.NewUpdateVirtualMachineParams(id)
+		update.SetIsdynamicallyscalable(true)
+		if _, err := vm.UpdateVirtualMachine(update); err != nil { // its struct misses that the answer is one level deeper
+			t.Fatal(err)
+		}
+		if _, err := vm.ScaleVirtualMachine(vm.NewScaleVirtualMachineParams(id, small.ID)); err != nil {
+			t.Fatal(err)
+		}
+		started, err := vm.StartVirtualMachine(vm.NewStartVirtualMachineParams(id))
+		if err != nil || started.State != "Running" || started.Memory != 2048 {
+			t.Fatalf("started: %+v, %v", started, err)
+		}
+		_, err = vm.StartVirtualMachine(vm.NewStartVirtualMachineParams(id))
+		if err == nil || !strings.Contains(err.Error(), "is already running") {
+			t.Errorf("started twice: %v, want the refusal", err)
+		}
+	})
+}

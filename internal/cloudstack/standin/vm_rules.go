@@ -133,11 +133,11 @@ func (m *Model) placeOnHost(r *resize) *APIError {
 	return refusedf("Unable to find suitable host for the vm %s", r.vm)
 }
 
-// fits reports whether the host can carry the VM at that size beside its other running VMs.
+// fits reports whether the host can carry the VM at that size beside the others that take room on it.
 func (m *Model) fits(h *Host, vm *VM, goal size) bool {
 	used := goal
 	for _, other := range m.vms {
-		if other != vm && other.HostID == h.ID && other.State == VMRunning {
+		if other != vm && other.HostID == h.ID && other.State != VMStopped {
 			s := m.sizeOf(other)
 			used.CPUs += s.CPUs
 			used.MemoryMiB += s.MemoryMiB

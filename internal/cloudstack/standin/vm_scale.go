@@ -126,25 +126,30 @@ func (r *resize) report() {
 	}
 }
 
-// agent lets the hypervisor do one step without the lock, and goes on if the management server is still there.
+// agent lets the hypervisor do one step of the resize.
 func (r *resize) agent(step func() error, next func()) {
-	m := r.m
+	r.m.agent(r.generation, step, func(err error) {
+		if err != nil {
+			r.m.cfg.Log.Warn("Unable to scale vm", "vm", r.vm.ID, "reason", err)
+			r.end(refusedf("Unhandled exception"))
+			return
+		}
+		next()
+	})
+}
+
+// agent lets the hypervisor do one step without the lock, and goes on with then if the management server is still there.
+func (m *Model) agent(generation int, step func() error, then func(error)) {
 	m.cfg.Clock.AfterFunc(m.cfg.AgentStep, func() {
-		if m.ctx.Err() != nil || m.isStale(r.generation) {
+		if m.ctx.Err() != nil || m.isStale(generation) {
 			return
 		}
 		err := step()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.generation != r.generation {
-			return
+		if m.generation == generation {
+			then(err)
 		}
-		if err != nil {
-			m.cfg.Log.Warn("Unable to scale vm", "vm", r.vm.ID, "reason", err)
-			r.end(refusedf("Unhandled exception"))
-			return
-		}
-		next()
 	})
 }
 
@@ -193,26 +198,32 @@ func struck[E Effect](r *resize) bool {
 
 // disturbedAt lets the faults of a stage strike and reports whether the resize is over.
 func (r *resize) disturbedAt(at Stage) bool {
-	if f, ok := takeFaultIf(r.m, r.place(), func(f RestartServer) bool { return f.At == at }); ok {
-		r.m.restart(f.Downtime)
-		return true
+	failed, over := r.m.disturbAt(r.place(), at)
+	if failed != nil {
+		r.end(failed)
 	}
-	f, ok := takeFaultIf(r.m, r.place(), func(f JobFailure) bool { return f.At == at })
+	return over
+}
+
+// disturbAt lets the faults of a job's stage strike. The job is over if the server was restarted, or has to fail with the error.
+func (m *Model) disturbAt(where place, at Stage) (failed *APIError, over bool) {
+	if f, ok := takeFaultIf(m, where, func(f RestartServer) bool { return f.At == at }); ok {
+		m.restart(f.Downtime)
+		return nil, true
+	}
+	f, ok := takeFaultIf(m, where, func(f JobFailure) bool { return f.At == at })
 	if !ok {
-		return false
+		return nil, false
 	}
 	if f.Code == 0 {
 		f.Code = CodeInternal
 	}
-	r.end(apiErrorf(f.Code, "%s", f.Text))
-	return true
+	return apiErrorf(f.Code, "%s", f.Text), true
 }
 
 // commit writes the new offering into the record, and recomputes whether the VM may be scaled again.
 func (r *resize) commit() {
-	if f, ok := takeFault[ListedLate](r.m, r.place()); ok {
-		r.m.listedLate[r.vm.ID] = lateListing{until: r.m.now().Add(f.For), old: *r.vm}
-	}
+	r.m.showLate(r.vm, r.place())
 	r.vm.OfferingID = r.offering.ID
 	r.vm.CustomCPUs, r.vm.CustomMHz, r.vm.CustomMemoryMiB = 0, 0, 0
 	if r.offering.Customized {
@@ -221,4 +232,11 @@ func (r *resize) commit() {
 	t := r.m.template(r.vm.TemplateID)
 	r.vm.DynamicallyScalable = r.vm.DynamicallyScalable && r.offering.DynamicScaling && t != nil && t.DynamicallyScalable
 	r.end(nil)
+}
+
+// showLate lets a fault keep the VM in lists as it is now, whatever becomes of it.
+func (m *Model) showLate(vm *VM, at place) {
+	if f, ok := takeFault[ListedLate](m, at); ok {
+		m.listedLate[vm.ID] = lateListing{until: m.now().Add(f.For), old: *vm}
+	}
 }
