@@ -6,6 +6,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CACHE   := $(or $(TRUEUP_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/trueup)
 LINT_VERSION := v2.15.0
 LINT    := $(CACHE)/tools/golangci-lint-$(LINT_VERSION)/golangci-lint
+# Prometheus' own tool at a version of the Go module: v0.316.0 is Prometheus 3.16.0.
+PROMTOOL_VERSION := v0.316.0
+PROMTOOL := $(CACHE)/tools/promtool-$(PROMTOOL_VERSION)/promtool
 
 .PHONY: build
 build: ## compile the product to bin/trueup
@@ -20,7 +23,7 @@ kubernetes: ## compile Kubernetes and etcd from source, once per version, into t
 	lab/kubernetes/build.sh >/dev/null
 
 .PHONY: test
-test: deps kubernetes vet unit integration lint ## everything that must pass before a change lands
+test: deps kubernetes vet unit integration lint packaging ## everything that must pass before a change lands
 
 .PHONY: unit
 unit: kubernetes ## the main module's tests: rules, simulated nodes, a real API server, a real OpenSSH server
@@ -64,11 +67,20 @@ vet:
 lint: $(LINT) ## golangci-lint and shellcheck; the former is compiled once into the cache
 	$(LINT) run ./...
 	cd lab && $(LINT) run --config ../.golangci.yml ./...
-	shellcheck lab/*.sh lab/*/*.sh lab/*/*/*.sh
+	shellcheck lab/*.sh lab/*/*.sh lab/*/*/*.sh packaging/*.sh
 
 $(LINT):
 	@echo "Compiling golangci-lint $(LINT_VERSION) once: about 2 minutes on 2 cores" >&2
 	GOBIN=$(dir $(LINT)) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: packaging
+packaging: $(PROMTOOL) ## the alerts' own tests, and the systemd unit; promtool is compiled once into the cache
+	packaging/check.sh $(PROMTOOL)
+
+# Without service discovery of clouds, which nothing here needs, there is far less to compile.
+$(PROMTOOL):
+	@echo "Compiling promtool $(PROMTOOL_VERSION) once: 2 to 3 minutes on 2 cores" >&2
+	GOBIN=$(dir $(PROMTOOL)) GOFLAGS= go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_VERSION)
 
 .PHONY: vuln
 vuln: ## govulncheck; needs access to the vulnerability database

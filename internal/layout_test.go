@@ -29,6 +29,7 @@ func allowed() map[string][]string {
 		"survey":             ports,
 		"mutants":            {}, // a tool for developers: it knows the others as text
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
+		"server/metrics":     ports,
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey"},
