@@ -26,6 +26,7 @@ type access struct {
 	url, apiKey, secretKeyFile, caFile, profile, configFile string
 	kubeconfig, kubeContext, kubeVia                        string
 	sshKey, sshUser, knownHosts, sshVia                     string
+	guestVia, guestImage, guestNamespace                    string
 	sshPort                                                 int
 	acceptNew                                               bool
 	history                                                 string
@@ -41,6 +42,9 @@ func (f *access) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; else the one that CloudStack keeps")
 	flags.StringVar(&f.kubeContext, "kube-context", "", "`context` in that kubeconfig file")
 	flags.StringVar(&f.kubeVia, "kube-via", "", "`way` to the Kubernetes API: direct, tunnel (through SSH to a control-plane node) or kubectl (there); else the first that works")
+	flags.StringVar(&f.guestVia, "guest-via", "", "`way` into the nodes: ssh, or pod (a privileged pod on each, for nodes without SSH); else $TRUEUP_GUEST_VIA, else ssh")
+	flags.StringVar(&f.guestImage, "guest-image", "", "`image` of that pod, with sh and nsenter; else $TRUEUP_GUEST_IMAGE, else "+defaultGuestImage)
+	flags.StringVar(&f.guestNamespace, "guest-namespace", "", "`namespace` of that pod; else $TRUEUP_GUEST_NAMESPACE, else "+defaultGuestNamespace)
 	flags.StringVar(&f.sshKey, "ssh-key", "", "private key `file` for the nodes; else $TRUEUP_SSH_KEY; the SSH agent is asked as well")
 	flags.StringVar(&f.sshUser, "ssh-user", "", "`user` on the nodes; else the VM detail controlNodeLoginUser, else cloud")
 	flags.StringVar(&f.sshVia, "ssh-via", "", "`way` to the nodes: direct (their own addresses), forwarded (port forwarding rules) or jump=USER@HOST[:PORT] (own addresses, through that host); else a rule where there is one")
@@ -168,7 +172,11 @@ func (a *app) kubeClient(ctx context.Context, s *session) (kubernetes, error) {
 			a.tellWay(kube.ViaKubectl, err)
 		}
 	}
-	client, err := kube.New(config, kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting, Ways: ways})
+	options := kube.Options{Version: a.Version, Clock: a.clock, Waiting: a.tellWaiting, Ways: ways}
+	if a.viaPod() {
+		options.HostPodNamespace = a.guestNamespace()
+	}
+	client, err := kube.New(config, options)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,12 @@ func (a *app) kubeWays(s *session) (kube.Ways, error) {
 	default:
 		return w, usageErrorf("--kube-via %q: it is %s, %s or %s", a.access.kubeVia, kube.ViaDirect, kube.ViaTunnel, kube.ViaKubectl)
 	}
+	if a.viaPod() {
+		if w.Only == kube.ViaTunnel || w.Only == kube.ViaKubectl {
+			return w, usageErrorf("--kube-via %s goes over SSH, and --guest-via pod is for nodes without it: the Kubernetes API must be reached directly", w.Only)
+		}
+		w.Only = kube.ViaDirect
+	}
 	door, ok := s.guests.(doorway)
 	if !ok || w.Only == kube.ViaDirect || preflight.NothingRuns(s.cluster.State) {
 		return w, nil

@@ -61,15 +61,24 @@ func (a *app) rbacCommand() *cobra.Command {
 in the Kubernetes cluster: a ClusterRole, Roles in kube-system and default, and
 their bindings. Without a name they are for a service account of its own,
 ` + defaultAccount + `. A manifest names all who have the rights: applied
-again with other names, it takes them from those who are not named any more.`,
+again with other names, it takes them from those who are not named any more.
+
+With --guest-via pod also what that way into the nodes needs, in the namespace
+of --guest-namespace. Whoever has that is root on every node, with --look-only
+as well.`,
 		Example: `  trueup rights rbac | kubectl apply -f -
-  trueup rights rbac --look-only --group ops | kubectl apply -f -`,
+  trueup rights rbac --look-only --group ops | kubectl apply -f -
+  trueup rights rbac --guest-via pod | kubectl apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(to.Users)+len(to.Groups)+len(to.ServiceAccounts) == 0 {
 				to.ServiceAccounts = []string{defaultAccount}
 			}
-			manifest, err := kube.RBAC(to, !look, a.Version)
+			further, err := a.podRights()
+			if err != nil {
+				return err
+			}
+			manifest, err := kube.RBAC(to, !look, a.Version, further...)
 			if err != nil {
 				return withCode(ExitUsage, err)
 			}

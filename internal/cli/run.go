@@ -70,6 +70,7 @@ func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error 
 	keep.begin(j.plan)
 	report, err := j.do(ctx, r)
 	ended()
+	s.inherit(err)
 	if errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("%s: ended at once because of an interrupt; the next run sees what was under way; to go on: trueup resume %s: %w",
 			s.cluster.Name, s.cluster.Name, err)

@@ -162,6 +162,7 @@ func (s *session) survey(ctx context.Context) ([]survey.Node, error) {
 	for _, vm := range s.cluster.VMs {
 		c.Members = append(c.Members, survey.Member{Role: vm.Role, Instance: vm.Instance, Record: s.cluster.Records[vm.Role], External: vm.External, Doubt: vm.RoleDoubt})
 	}
+	s.prepare(ctx)
 	return survey.Read(ctx, c, s.guests, s)
 }
 

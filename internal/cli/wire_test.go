@@ -92,6 +92,8 @@ func (w *wired) answer(out http.ResponseWriter, r *http.Request) {
 			list.Items = append(list.Items, kubeNode(name, idOf(i+1)))
 		}
 		reply(out, list)
+	case strings.HasSuffix(r.URL.Path, "/pods"):
+		reply(out, corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}})
 	default:
 		w.status(out, http.StatusNotFound, metav1.StatusReasonNotFound)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -123,14 +122,12 @@ func (e *CommandError) Error() string {
 // errTooMuch is why a command is given up that prints more than its limit.
 var errTooMuch = errors.New("it printed more than its limit")
 
-// run runs the command and returns the lines between its marks.
-func (g *guest) run(ctx context.Context, c command, timeout time.Duration, input string) (answer []string, err error) {
-	ctx, stop := context.WithTimeout(ctx, timeout)
-	defer stop()
+// run runs the command and returns the lines between its marks. It is a way.
+func (l *link) run(ctx context.Context, c command, input string) ([]string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	session, at, release, err := g.link.session(ctx)
+	session, at, release, err := l.session(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
@@ -147,13 +144,7 @@ func (g *guest) run(ctx context.Context, c command, timeout time.Duration, input
 		_ = stdin.Close()
 	}
 	err = perform(ctx, session, func() error { return c.start(session, stdin, at.endpoint.User) }, release)
-	if err := (outcome{c, at, out, complaints}).judge(ctx, err); err != nil {
-		return nil, err
-	}
-	if answer, err = out.answer(); err != nil {
-		return nil, fmt.Errorf("%w: %v: %s: %w", rollout.ErrUnreachable, at, c.name, err)
-	}
-	return answer, nil
+	return outcome{c, at, out, complaints}.answer(ctx, err)
 }
 
 // start starts the command in the session and hands it its script.
@@ -200,9 +191,30 @@ type outcome struct {
 	errors  *output
 }
 
-// judge turns the end of a session into an error that says who failed: the way, the permission or the script.
+// answer returns the lines between the marks of a command that ended with err.
+func (o outcome) answer(ctx context.Context, err error) ([]string, error) {
+	if err := o.judge(ctx, err); err != nil {
+		return nil, err
+	}
+	answer, err := o.out.answer()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v: %s: %w", rollout.ErrUnreachable, o.place, o.command.name, err)
+	}
+	return answer, nil
+}
+
+// exitError is the end of a program with another exit status than 0, by whichever way it was run.
+type exitError interface {
+	error
+	ExitStatus() int
+}
+
+// exitKilled is the exit status that a container's runtime gives for the end by SIGKILL: the script's own bound, or the end of the pod.
+const exitKilled = 128 + 9
+
+// judge turns the end of a command into an error that says who failed: the way, the permission or the script.
 func (o outcome) judge(ctx context.Context, err error) error {
-	exit := (*ssh.ExitError)(nil)
+	exit := exitError(nil)
 	switch {
 	case errors.Is(context.Cause(ctx), errTooMuch):
 		return fmt.Errorf("%v: the answer to %s is longer than %d bytes", o.place, o.command.name, o.command.limit)
@@ -210,12 +222,20 @@ func (o outcome) judge(ctx context.Context, err error) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%v: something else than our %s command ran there; it said: %s", o.place, o.command.name, o.said())
+	case errors.Is(err, rollout.ErrDenied): // not started
+		return fmt.Errorf("%v: %s: %w", o.place, o.command.name, err)
 	case !errors.As(err, &exit):
 		return fmt.Errorf("%w: %v: %s: no answer: %w", rollout.ErrUnreachable, o.place, o.command.name, err)
+	case o.place.pod != "" && exit.ExitStatus() == exitKilled:
+		return fmt.Errorf("%w: %v: %s was killed there: the pod ended, or it took longer than %d s", rollout.ErrUnreachable, o.place, o.command.name, o.command.bound)
 	case !o.out.begun():
 		return o.notBegun(exit.ExitStatus())
 	}
-	return &CommandError{Place: o.place.String(), Command: o.command.name, Exit: exit.ExitStatus(), Signal: exit.Signal(), Said: o.said()}
+	failed := &CommandError{Place: o.place.String(), Command: o.command.name, Exit: exit.ExitStatus(), Said: o.said()}
+	if overSSH, is := exit.(*ssh.ExitError); is {
+		failed.Signal = overSSH.Signal()
+	}
+	return failed
 }
 
 // notBegun says why a session ended with the exit status before the script had begun.
@@ -224,6 +244,9 @@ func (o outcome) notBegun(exit int) error {
 	switch {
 	case exit == exitGarbled:
 		return fmt.Errorf("%w: %v: the %s script did not arrive whole; nothing was done: %s", rollout.ErrUnreachable, o.place, o.command.name, o.said())
+	case o.place.pod != "":
+		return fmt.Errorf("%w: %v: could not run %s as root (exit status %d): %s; the pod's image needs sh and nsenter (--guest-image), the machine timeout, head and sha256sum in /usr/bin",
+			rollout.ErrDenied, o.place, o.command.name, exit, o.said())
 	case !o.out.has(shellMark):
 		return fmt.Errorf("%w: %v: could not run %s (exit status %d): %s; user %s needs a shell there", rollout.ErrDenied, o.place, o.command.name, exit, o.said(), user)
 	case exit == exitRefused && user != "root":
@@ -245,7 +268,7 @@ func (o outcome) said() string {
 	return "(nothing)"
 }
 
-// answer returns the lines between the marks.
+// answer returns the lines between the marks, without them.
 func (o *output) answer() ([]string, error) {
 	text := o.String()
 	start := strings.Index("\n"+text, "\n"+o.begin+"\n")

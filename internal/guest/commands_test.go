@@ -97,33 +97,39 @@ func TestConnectionBreaksUnderACommand(t *testing.T) {
 }
 
 func TestOutputLimit(t *testing.T) {
-	m := newMachine(t)
-	g := m.guest(m.config())
-	c := command{"flood", "echo \"trueup-begin flood\"\nwhile :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n", 60, 64 << 10}
-	_, err := g.run(t.Context(), c, time.Minute, "")
-	if err == nil || errors.Is(err, rollout.ErrUnreachable) || !strings.Contains(err.Error(), "longer than 65536 bytes") {
-		t.Errorf("err = %v, want that the answer is too long", err)
-	}
-	_, err = g.Probe(t.Context())
-	must(t, err)
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		g := enter(m)
+		c := command{"flood", "echo \"trueup-begin flood\"\nwhile :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n", 60, 64 << 10}
+		_, err := g.run(t.Context(), c, time.Minute, "")
+		if err == nil || errors.Is(err, rollout.ErrUnreachable) || !strings.Contains(err.Error(), "longer than 65536 bytes") {
+			t.Errorf("err = %v, want that the answer is too long", err)
+		}
+		_, err = g.Probe(t.Context())
+		must(t, err)
+	})
 }
 
 func TestAnswerCutShort(t *testing.T) {
-	m := newMachine(t)
-	_, err := m.guest(m.config()).run(t.Context(), command{"cut", "echo \"trueup-begin cut\"\necho half\n", 60, 1 << 10}, time.Minute, "")
-	if !errors.Is(err, rollout.ErrUnreachable) || !strings.Contains(err.Error(), "incomplete") {
-		t.Errorf("err = %v, want ErrUnreachable for an incomplete answer", err)
-	}
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		_, err := enter(m).run(t.Context(), command{"cut", "echo \"trueup-begin cut\"\necho half\n", 60, 1 << 10}, time.Minute, "")
+		if !errors.Is(err, rollout.ErrUnreachable) || !strings.Contains(err.Error(), "incomplete") {
+			t.Errorf("err = %v, want ErrUnreachable for an incomplete answer", err)
+		}
+	})
 }
 
 func TestProbeWithoutSystemd(t *testing.T) {
-	m := newMachine(t)
-	m.write("state/show-fails", "")
-	_, err := m.guest(m.config()).Probe(t.Context())
-	failed := (*CommandError)(nil)
-	if !errors.As(err, &failed) || failed.Exit != 1 || !strings.Contains(failed.Said, "Failed to connect to bus") {
-		t.Errorf("err = %v, want systemctl's failure", err)
-	}
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		m.write("state/show-fails", "")
+		_, err := enter(m).Probe(t.Context())
+		failed := (*CommandError)(nil)
+		if !errors.As(err, &failed) || failed.Exit != 1 || !strings.Contains(failed.Said, "Failed to connect to bus") {
+			t.Errorf("err = %v, want systemctl's failure", err)
+		}
+	})
 }
 
 func TestProbeOfOtherGuests(t *testing.T) {
@@ -151,38 +157,40 @@ func TestProbeOfOtherGuests(t *testing.T) {
 }
 
 func TestProbeDuringHotplug(t *testing.T) {
-	m := newMachine(t)
-	m.write("sys/devices/system/cpu/present", "0-3,6")
-	m.write("sys/devices/system/memory/memory32/state", "offline")
-	m.write("sys/devices/system/memory/memory33/state", "going-offline")
-	m.remove("sys/fs/cgroup/kubepods.slice")
-	m.remove("sys/fs/cgroup/cgroup.controllers")
-	m.write("sys/fs/cgroup/kubepods/cpuset.cpus.effective", "1")
-	m.write("sys/fs/cgroup/kubepods/memory.max", "max")
-	m.remove("var/lib/kubelet/memory_manager_state")
-	m.write("var/lib/kubelet/cpu_manager_state", `{"data":"{\"policyName\":\"static\",\"entries\":{}}","checksum":1}`)
-	m.write("state/unit", "ActiveState=activating\nSubState=auto-restart\nInvocationID=\nMainPID=0\nExecMainStartTimestampMonotonic=0\nNRestarts=7")
-	got, err := m.guest(m.config()).Probe(t.Context())
-	must(t, err)
-	want := reading()
-	want.CPUsPresent, want.BlocksOffline, want.KubepodsCPUs, want.KubepodsMemory, want.CgroupVersion = 5, 2, 1, capacity.Unlimited, 1
-	want.CPUManagerPolicy, want.MemoryManagerPolicy = "static", ""
-	want.Kubelet.ActiveState, want.Kubelet.SubState, want.Kubelet.InvocationID = "activating", "auto-restart", ""
-	want.Kubelet.MainPID, want.Kubelet.Start, want.Kubelet.Restarts = 0, 0, 7
-	want.Clock = got.Clock
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reading (-want +got):\n%s", diff)
-	}
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		m.write("sys/devices/system/cpu/present", "0-3,6")
+		m.write("sys/devices/system/memory/memory32/state", "offline")
+		m.write("sys/devices/system/memory/memory33/state", "going-offline")
+		m.remove("sys/fs/cgroup/kubepods.slice")
+		m.remove("sys/fs/cgroup/cgroup.controllers")
+		m.write("sys/fs/cgroup/kubepods/cpuset.cpus.effective", "1")
+		m.write("sys/fs/cgroup/kubepods/memory.max", "max")
+		m.remove("var/lib/kubelet/memory_manager_state")
+		m.write("var/lib/kubelet/cpu_manager_state", `{"data":"{\"policyName\":\"static\",\"entries\":{}}","checksum":1}`)
+		m.write("state/unit", "ActiveState=activating\nSubState=auto-restart\nInvocationID=\nMainPID=0\nExecMainStartTimestampMonotonic=0\nNRestarts=7")
+		got, err := enter(m).Probe(t.Context())
+		must(t, err)
+		want := reading()
+		want.CPUsPresent, want.BlocksOffline, want.KubepodsCPUs, want.KubepodsMemory, want.CgroupVersion = 5, 2, 1, capacity.Unlimited, 1
+		want.CPUManagerPolicy, want.MemoryManagerPolicy = "static", ""
+		want.Kubelet.ActiveState, want.Kubelet.SubState, want.Kubelet.InvocationID = "activating", "auto-restart", ""
+		want.Kubelet.MainPID, want.Kubelet.Start, want.Kubelet.Restarts = 0, 0, 7
+		want.Clock = got.Clock
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("reading (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestOnline(t *testing.T) {
-	for _, user := range []string{"root", "cloud"} {
-		t.Run(user, func(t *testing.T) {
+	for name, enter := range map[string]func(*machine) *guest{"root": overSSH, "cloud": func(m *machine) *guest { return m.guest(m.as("cloud")) }, "pod": inPod} {
+		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			m.write("sys/devices/system/cpu/cpu2/online", "0")
 			m.write("sys/devices/system/cpu/cpu10/online", "0")
 			m.write("sys/devices/system/memory/memory40/state", "offline")
-			g := m.guest(m.as(user))
+			g := enter(m)
 			for range 2 { // the second time there is nothing to do
 				must(t, g.Online(t.Context()))
 				for path, want := range map[string]string{"cpu/cpu1/online": "1", "cpu/cpu2/online": "1", "cpu/cpu10/online": "1", "memory/memory40/state": "online"} {
@@ -200,25 +208,27 @@ func TestOnline(t *testing.T) {
 
 // The kernel's refusal is a read-only file here: the shell's write fails, and so does the second one, which tells the reason.
 func TestOnlineRefused(t *testing.T) {
-	m := newMachine(t)
-	m.write("sys/devices/system/cpu/cpu2/online", "0")
-	m.write("sys/devices/system/cpu/cpu3/online", "0")
-	m.write("sys/devices/system/memory/memory40/state", "offline")
-	m.write("readonly/1", "sys/devices/system/cpu/cpu2/online")
-	m.write("readonly/2", "sys/devices/system/memory/memory40/state")
-	err := m.guest(m.config()).Online(t.Context())
-	refused := (*OnlineError)(nil)
-	if !errors.As(err, &refused) {
-		t.Fatalf("err = %v, want an OnlineError", err)
-	}
-	reason := syscall.EROFS.Error() // Go has it in lower case
-	want := []Refusal{{"memory40", "R" + reason[1:]}, {"cpu2", "R" + reason[1:]}}
-	if diff := cmp.Diff(want, refused.Refused); diff != "" {
-		t.Errorf("refused (-want +got):\n%s", diff)
-	}
-	if got := m.read("sys/devices/system/cpu/cpu3/online"); got != "1" {
-		t.Errorf("cpu3/online = %q: one refusal must not stop the others", got)
-	}
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		m.write("sys/devices/system/cpu/cpu2/online", "0")
+		m.write("sys/devices/system/cpu/cpu3/online", "0")
+		m.write("sys/devices/system/memory/memory40/state", "offline")
+		m.write("readonly/1", "sys/devices/system/cpu/cpu2/online")
+		m.write("readonly/2", "sys/devices/system/memory/memory40/state")
+		err := enter(m).Online(t.Context())
+		refused := (*OnlineError)(nil)
+		if !errors.As(err, &refused) {
+			t.Fatalf("err = %v, want an OnlineError", err)
+		}
+		reason := syscall.EROFS.Error() // Go has it in lower case
+		want := []Refusal{{"memory40", "R" + reason[1:]}, {"cpu2", "R" + reason[1:]}}
+		if diff := cmp.Diff(want, refused.Refused); diff != "" {
+			t.Errorf("refused (-want +got):\n%s", diff)
+		}
+		if got := m.read("sys/devices/system/cpu/cpu3/online"); got != "1" {
+			t.Errorf("cpu3/online = %q: one refusal must not stop the others", got)
+		}
+	})
 }
 
 func TestDiagnose(t *testing.T) {
@@ -226,8 +236,6 @@ func TestDiagnose(t *testing.T) {
 	m.write("state/unit", "ActiveState=activating\nSubState=auto-restart\nResult=exit-code")
 	m.write("state/journal", "started\n"+`E1201 "current set of available CPUs \"0-3\" doesn't match with CPUs in state \"0-1\""`+"\nlast\x1b[31m words")
 	m.write("state/dmesg", "[1.0] boring\n[9.9] acpi PNP0C80:00: add_memory failed")
-	got, err := m.guest(m.as("cloud")).Diagnose(t.Context())
-	must(t, err)
 	want := []string{
 		"unit: ActiveState=activating", "unit: SubState=auto-restart", "unit: Result=exit-code",
 		`kubelet: E1201 "current set of available CPUs \"0-3\" doesn't match with CPUs in state \"0-1\""`,
@@ -236,23 +244,29 @@ func TestDiagnose(t *testing.T) {
 		"kubelet-last: last [31m words",
 		"kernel: [9.9] acpi PNP0C80:00: add_memory failed",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
+	for way, g := range map[string]*guest{"over SSH": m.guest(m.as("cloud")), "in a pod": inPod(m)} {
+		got, err := g.Diagnose(t.Context())
+		must(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("lines %s (-want +got):\n%s", way, diff)
+		}
 	}
 }
 
 func TestDiagnoseIsBounded(t *testing.T) {
-	m := newMachine(t)
-	m.write("state/journal", strings.Repeat(strings.Repeat("please drain node ", 100)+"\n", 1000))
-	m.write("state/dmesg", strings.Repeat("add_memory failed\n", 1000))
-	got, err := m.guest(m.config()).Diagnose(t.Context())
-	must(t, err)
-	if len(got) > 80 {
-		t.Errorf("%d lines, want at most 80", len(got))
-	}
-	for _, line := range got {
-		if len(line) > 600 {
-			t.Errorf("a line of %d bytes", len(line))
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		m.write("state/journal", strings.Repeat(strings.Repeat("please drain node ", 100)+"\n", 1000))
+		m.write("state/dmesg", strings.Repeat("add_memory failed\n", 1000))
+		got, err := enter(m).Diagnose(t.Context())
+		must(t, err)
+		if len(got) > 80 {
+			t.Errorf("%d lines, want at most 80", len(got))
 		}
-	}
+		for _, line := range got {
+			if len(line) > 600 {
+				t.Errorf("a line of %d bytes", len(line))
+			}
+		}
+	})
 }

@@ -245,10 +245,10 @@ func TestKeepAliveFindsADeadConnection(t *testing.T) {
 	cfg.KeepAlive = 250 * time.Millisecond
 	cfg.Timeouts.Probe = time.Minute
 	g := m.guest(cfg)
-	first := g.link.current()
+	first := g.way.(*link).current()
 	m.freeze()
-	eventually(t, "the dead connection is given up", func() bool { return g.link.current() != first })
-	g.link.ssh.cfg.KeepAlive = time.Minute // the watch of the next connection must not race a slow machine
+	eventually(t, "the dead connection is given up", func() bool { return g.way.(*link).current() != first })
+	g.way.(*link).ssh.cfg.KeepAlive = time.Minute // the watch of the next connection must not race a slow machine
 	_, err := g.Probe(t.Context())
 	must(t, err)
 }

@@ -20,7 +20,7 @@ func (s *SSH) dial(ctx context.Context, target rollout.Target) (*connection, err
 	if err != nil {
 		return nil, err
 	}
-	client, err := s.dialAt(ctx, place{target, endpoint}, s.cfg.AcceptNew)
+	client, err := s.dialAt(ctx, place{target: target, endpoint: endpoint}, s.cfg.AcceptNew)
 	if err == nil || !elsewhere(err) {
 		return client, err
 	}
@@ -28,7 +28,7 @@ func (s *SSH) dial(ctx context.Context, target rollout.Target) (*connection, err
 	if lookup != nil || moved == endpoint {
 		return nil, err
 	}
-	return s.dialAt(ctx, place{target, moved}, s.cfg.AcceptNew)
+	return s.dialAt(ctx, place{target: target, endpoint: moved}, s.cfg.AcceptNew)
 }
 
 func (s *SSH) resolve(ctx context.Context, target rollout.Target, failed Endpoint) (Endpoint, error) {

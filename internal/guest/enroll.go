@@ -54,7 +54,7 @@ func (s *SSH) Meet(ctx context.Context, target rollout.Target) (Contact, error) 
 	if err != nil {
 		return Contact{}, err
 	}
-	at := place{target, endpoint}
+	at := place{target: target, endpoint: endpoint}
 	hosts, err := readHostKeys(s.cfg.KnownHosts, target.InstanceID)
 	if err != nil {
 		return Contact{}, fmt.Errorf("%w: %v: %w", rollout.ErrDenied, at, err)
@@ -88,7 +88,7 @@ func (s *SSH) Trust(c Contact) error {
 func (s *SSH) prove(ctx context.Context, client *connection) (capacity.Guest, error) {
 	alone := newLink(s, client.place.target)
 	alone.client, alone.only = client, true
-	seen, err := (&guest{link: alone, timeouts: s.cfg.Timeouts}).Probe(ctx)
+	seen, err := (&guest{target: alone.target, way: alone, timeouts: s.cfg.Timeouts}).Probe(ctx)
 	if err == nil && !strings.EqualFold(seen.ProductUUID, client.place.target.InstanceID) {
 		err = fmt.Errorf("%w: %w", rollout.ErrDenied, &IdentityError{Place: client.place.String(), VMID: client.place.target.InstanceID, Found: seen.ProductUUID})
 	}

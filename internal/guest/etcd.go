@@ -17,7 +17,7 @@ func (g *guest) etcd(ctx context.Context) (*capacity.Etcd, error) {
 	}
 	reading, err := parseEtcd(lines)
 	if err != nil {
-		return nil, fmt.Errorf("%v: etcd: %w", place{target: g.link.target}, err)
+		return nil, fmt.Errorf("%v: etcd: %w", place{target: g.target}, err)
 	}
 	return &reading, nil
 }

@@ -5,15 +5,30 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
-// guest is one guest behind its link. It is a rollout.Guest.
+// guest is one guest behind the way into it. It is a rollout.Guest.
 type guest struct {
-	link     *link
+	target   rollout.Target
+	way      way
 	timeouts Timeouts
+}
+
+// way runs commands as root in one guest.
+type way interface {
+	// run runs the command within ctx, and returns the lines between its marks.
+	run(ctx context.Context, c command, input string) ([]string, error)
+}
+
+// run runs the command within the timeout.
+func (g *guest) run(ctx context.Context, c command, timeout time.Duration, input string) ([]string, error) {
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	return g.way.run(ctx, c, input)
 }
 
 // The scripts. They are constants; Go has no embedded ones.
@@ -67,9 +82,9 @@ func (g *guest) Probe(ctx context.Context) (capacity.Guest, error) {
 	}
 	reading, err := parseProbe(lines)
 	if err != nil {
-		return capacity.Guest{}, fmt.Errorf("%v: probe: %w", place{target: g.link.target}, err)
+		return capacity.Guest{}, fmt.Errorf("%v: probe: %w", place{target: g.target}, err)
 	}
-	if !g.link.target.Role.HasNode() {
+	if !g.target.Role.HasNode() {
 		reading.Etcd, err = g.etcd(ctx)
 	}
 	return reading, err
@@ -84,10 +99,10 @@ func (g *guest) Online(ctx context.Context) error {
 	}
 	refused, err := parseRefusals(lines)
 	if err != nil {
-		return fmt.Errorf("%v: online: %w", place{target: g.link.target}, err)
+		return fmt.Errorf("%v: online: %w", place{target: g.target}, err)
 	}
 	if len(refused) > 0 {
-		return &OnlineError{Node: g.link.target.Name, Refused: refused}
+		return &OnlineError{Node: g.target.Name, Refused: refused}
 	}
 	return nil
 }
@@ -107,14 +122,14 @@ func (g *guest) RestartKubelet(ctx context.Context, invocationID string) (rollou
 	}
 	result, err := parseRestart(lines)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %v: restart: %w", rollout.ErrUnreachable, place{target: g.link.target}, err)
+		return 0, fmt.Errorf("%w: %v: restart: %w", rollout.ErrUnreachable, place{target: g.target}, err)
 	}
 	return result, nil
 }
 
 // Diagnose collects the lines that tell a person why, each with its source in front. Best effort.
 func (g *guest) Diagnose(ctx context.Context) ([]string, error) {
-	lines, err := g.run(ctx, diagnoseCommand(g.link.target.Role), g.timeouts.Diagnose, "")
+	lines, err := g.run(ctx, diagnoseCommand(g.target.Role), g.timeouts.Diagnose, "")
 	if err != nil {
 		return nil, err
 	}

@@ -23,13 +23,17 @@ func (s *SSH) Inspect(ctx context.Context, target rollout.Target) (capacity.Insp
 	if err != nil {
 		return capacity.Inspection{}, err
 	}
+	return g.inspect(ctx)
+}
+
+func (g *guest) inspect(ctx context.Context) (capacity.Inspection, error) {
 	lines, err := g.run(ctx, inspectCommand(), g.timeouts.Inspect, "")
 	if err != nil {
 		return capacity.Inspection{}, err
 	}
 	inspection, err := parseInspection(lines)
 	if err != nil {
-		return capacity.Inspection{}, fmt.Errorf("%v: inspect: %w", place{target: target}, err)
+		return capacity.Inspection{}, fmt.Errorf("%v: inspect: %w", place{target: g.target}, err)
 	}
 	return inspection, nil
 }

@@ -197,12 +197,16 @@ func TestInspect(t *testing.T) {
 			m := newMachine(t)
 			m.layOutInspection(pid)
 			test.change(m)
-			got, err := m.inspect("cloud")
-			must(t, err)
 			want := inspection()
 			test.want(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("inspection (-want +got):\n%s", diff)
+			overSSH, err := m.inspect("cloud")
+			must(t, err)
+			inPod, err := NewPods(m.host(), Timeouts{}).Inspect(t.Context(), target())
+			must(t, err)
+			for way, got := range map[string]capacity.Inspection{"over SSH": overSSH, "in a pod": inPod} {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("inspection %s (-want +got):\n%s", way, diff)
+				}
 			}
 		})
 	}

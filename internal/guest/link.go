@@ -40,11 +40,15 @@ type connection struct {
 type place struct {
 	target   rollout.Target
 	endpoint Endpoint
+	pod      string // namespace and name of the pod that leads there; empty over SSH
 }
 
 // String prints the place for people.
 func (p place) String() string {
 	text := fmt.Sprintf("node %s (VM %s)", p.target.Name, p.target.InstanceID)
+	if p.pod != "" {
+		text += " through pod " + p.pod
+	}
 	if p.endpoint.Address != "" {
 		text += fmt.Sprintf(" at %s as user %s", p.endpoint.Address, p.endpoint.User)
 	}

@@ -27,36 +27,38 @@ func TestProbeCountsNothingButOnlineCPUs(t *testing.T) {
 
 // A memory block that arrives while CPUs are brought up is brought up as well: the blocks have had their turn, so it takes another pass.
 func TestOnlineLooksAgainForWhatArrivedMeanwhile(t *testing.T) {
-	m := newMachine(t)
-	const block, cpu = "sys/devices/system/memory/memory50/state", "sys/devices/system/cpu/cpu2/online"
-	m.write(filepath.Join(filepath.Dir(cpu), "uevent"), "")
-	m.fifo(cpu) // a CPU that is slow: who looks at it waits for the test
-	var brought atomic.Bool
-	answer := func(text string) {
-		err := os.WriteFile(filepath.Join(m.tree, cpu), []byte(text), 0)
-		if err != nil && !errors.Is(err, syscall.EPIPE) { // who asked has had its answer already: the next one gets another
-			t.Error(err)
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		const block, cpu = "sys/devices/system/memory/memory50/state", "sys/devices/system/cpu/cpu2/online"
+		m.write(filepath.Join(filepath.Dir(cpu), "uevent"), "")
+		m.fifo(cpu) // a CPU that is slow: who looks at it waits for the test
+		var brought atomic.Bool
+		answer := func(text string) {
+			err := os.WriteFile(filepath.Join(m.tree, cpu), []byte(text), 0)
+			if err != nil && !errors.Is(err, syscall.EPIPE) { // who asked has had its answer already: the next one gets another
+				t.Error(err)
+			}
 		}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		answer("0\n")
-		m.write(block, "offline")
-		if wrote, err := os.ReadFile(filepath.Join(m.tree, cpu)); err != nil || string(wrote) != "1\n" {
-			t.Errorf("wrote %q, %v", wrote, err)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			answer("0\n")
+			m.write(block, "offline")
+			if wrote, err := os.ReadFile(filepath.Join(m.tree, cpu)); err != nil || string(wrote) != "1\n" {
+				t.Errorf("wrote %q, %v", wrote, err)
+			}
+			for !brought.Load() {
+				answer("1\n")
+			}
+		}()
+		must(t, enter(m).Online(t.Context()))
+		brought.Store(true)
+		if got := m.read(block); got != "online" {
+			t.Errorf("memory50/state = %q", got)
 		}
-		for !brought.Load() {
-			answer("1\n")
-		}
-	}()
-	must(t, m.guest(m.config()).Online(t.Context()))
-	brought.Store(true)
-	if got := m.read(block); got != "online" {
-		t.Errorf("memory50/state = %q", got)
-	}
-	end, err := os.OpenFile(filepath.Join(m.tree, cpu), os.O_RDWR, 0) // lets the last answer go
-	must(t, err)
-	<-done
-	must(t, end.Close())
+		end, err := os.OpenFile(filepath.Join(m.tree, cpu), os.O_RDWR, 0) // lets the last answer go
+		must(t, err)
+		<-done
+		must(t, end.Close())
+	})
 }

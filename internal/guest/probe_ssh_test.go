@@ -23,16 +23,18 @@ func reading() capacity.Guest {
 }
 
 func TestProbe(t *testing.T) {
-	m := newMachine(t)
-	g := m.guest(m.config())
-	before := time.Now()
-	got, err := g.Probe(t.Context())
-	must(t, err)
-	if got.Clock.Before(before.Truncate(time.Microsecond)) || got.Clock.After(time.Now()) {
-		t.Errorf("Clock = %v, want between %v and now", got.Clock, before)
-	}
-	got.Clock = time.Time{}
-	if diff := cmp.Diff(reading(), got); diff != "" {
-		t.Errorf("reading (-want +got):\n%s", diff)
-	}
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		g := enter(m)
+		before := time.Now()
+		got, err := g.Probe(t.Context())
+		must(t, err)
+		if got.Clock.Before(before.Truncate(time.Microsecond)) || got.Clock.After(time.Now()) {
+			t.Errorf("Clock = %v, want between %v and now", got.Clock, before)
+		}
+		got.Clock = time.Time{}
+		if diff := cmp.Diff(reading(), got); diff != "" {
+			t.Errorf("reading (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -14,67 +14,69 @@ import (
 )
 
 func TestRestartKubelet(t *testing.T) {
-	tests := []struct {
-		name     string
-		prepare  func(t *testing.T, m *machine)
-		want     rollout.RestartResult
-		restarts string
-		failed   string // systemd's words
-		expired  bool
-	}{
-		{name: "same id", want: rollout.RestartIssued, restarts: "restart kubelet.service"},
-		{name: "changed id", want: rollout.RestartNotOurs, prepare: func(_ *testing.T, m *machine) {
-			m.write("state/unit", "InvocationID="+secondInvocation)
-		}},
-		{name: "the unit never ran", want: rollout.RestartNotOurs, prepare: func(_ *testing.T, m *machine) {
-			m.write("state/unit", "InvocationID=")
-		}},
-		{name: "lock is held", want: rollout.RestartLockBusy, prepare: holdLock},
-		{name: "lock was left behind", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
-			m.write("run/trueup.lock", "")
-		}},
-		{name: "told to end while restarting", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
-			m.write("state/signals", "")
-		}},
-		{name: "no lock to be had", failed: "trueup.lock", prepare: func(t *testing.T, m *machine) {
-			must(t, os.Mkdir(filepath.Join(m.tree, "run/trueup.lock"), 0o755))
-		}},
-		{name: "systemd answers too late", expired: true, prepare: func(_ *testing.T, m *machine) {
-			m.write("state/slow", "")
-		}},
-		{name: "systemd does not answer", failed: "Failed to connect to bus", prepare: func(_ *testing.T, m *machine) {
-			m.write("state/show-fails", "")
-		}},
-		{name: "systemd fails to restart", failed: "Job for kubelet.service failed", restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
-			m.write("state/restart-fails", "")
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			m := newMachine(t)
-			if test.prepare != nil {
-				test.prepare(t, m)
-			}
-			got, err := m.guest(m.config()).RestartKubelet(t.Context(), firstInvocation)
-			failed := (*CommandError)(nil)
-			switch {
-			case test.expired:
-				if !errors.Is(err, errExpired) || !errors.Is(err, rollout.ErrUnreachable) {
-					t.Errorf("err = %v, want that it came too late", err)
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		tests := []struct {
+			name     string
+			prepare  func(t *testing.T, m *machine)
+			want     rollout.RestartResult
+			restarts string
+			failed   string // systemd's words
+			expired  bool
+		}{
+			{name: "same id", want: rollout.RestartIssued, restarts: "restart kubelet.service"},
+			{name: "changed id", want: rollout.RestartNotOurs, prepare: func(_ *testing.T, m *machine) {
+				m.write("state/unit", "InvocationID="+secondInvocation)
+			}},
+			{name: "the unit never ran", want: rollout.RestartNotOurs, prepare: func(_ *testing.T, m *machine) {
+				m.write("state/unit", "InvocationID=")
+			}},
+			{name: "lock is held", want: rollout.RestartLockBusy, prepare: holdLock},
+			{name: "lock was left behind", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
+				m.write("run/trueup.lock", "")
+			}},
+			{name: "told to end while restarting", want: rollout.RestartIssued, restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
+				m.write("state/signals", "")
+			}},
+			{name: "no lock to be had", failed: "trueup.lock", prepare: func(t *testing.T, m *machine) {
+				must(t, os.Mkdir(filepath.Join(m.tree, "run/trueup.lock"), 0o755))
+			}},
+			{name: "systemd answers too late", expired: true, prepare: func(_ *testing.T, m *machine) {
+				m.write("state/slow", "")
+			}},
+			{name: "systemd does not answer", failed: "Failed to connect to bus", prepare: func(_ *testing.T, m *machine) {
+				m.write("state/show-fails", "")
+			}},
+			{name: "systemd fails to restart", failed: "Job for kubelet.service failed", restarts: "restart kubelet.service", prepare: func(_ *testing.T, m *machine) {
+				m.write("state/restart-fails", "")
+			}},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				m := newMachine(t)
+				if test.prepare != nil {
+					test.prepare(t, m)
 				}
-			case test.failed == "" && err != nil:
-				t.Fatal(err)
-			case test.failed != "" && (!errors.As(err, &failed) || !strings.Contains(failed.Said, test.failed)):
-				t.Errorf("err = %v, want a CommandError with %q", err, test.failed)
-			}
-			if got != test.want {
-				t.Errorf("result = %v, want %v", got, test.want)
-			}
-			if got := m.read("state/restarts"); got != test.restarts {
-				t.Errorf("restarts = %q, want %q", got, test.restarts)
-			}
-		})
-	}
+				got, err := enter(m).RestartKubelet(t.Context(), firstInvocation)
+				failed := (*CommandError)(nil)
+				switch {
+				case test.expired:
+					if !errors.Is(err, errExpired) || !errors.Is(err, rollout.ErrUnreachable) {
+						t.Errorf("err = %v, want that it came too late", err)
+					}
+				case test.failed == "" && err != nil:
+					t.Fatal(err)
+				case test.failed != "" && (!errors.As(err, &failed) || !strings.Contains(failed.Said, test.failed)):
+					t.Errorf("err = %v, want a CommandError with %q", err, test.failed)
+				}
+				if got != test.want {
+					t.Errorf("result = %v, want %v", got, test.want)
+				}
+				if got := m.read("state/restarts"); got != test.restarts {
+					t.Errorf("restarts = %q, want %q", got, test.restarts)
+				}
+			})
+		}
+	})
 }
 
 // holdLock holds the guest-wide lock until the test ends.
@@ -88,42 +90,46 @@ func holdLock(t *testing.T, m *machine) {
 }
 
 func TestRestartKubeletTwiceRestartsOnce(t *testing.T) {
-	m := newMachine(t)
-	g := m.guest(m.config())
-	for _, want := range []rollout.RestartResult{rollout.RestartIssued, rollout.RestartNotOurs, rollout.RestartNotOurs} {
-		got, err := g.RestartKubelet(t.Context(), firstInvocation)
-		must(t, err)
-		if got != want {
-			t.Errorf("result = %v, want %v", got, want)
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		g := enter(m)
+		for _, want := range []rollout.RestartResult{rollout.RestartIssued, rollout.RestartNotOurs, rollout.RestartNotOurs} {
+			got, err := g.RestartKubelet(t.Context(), firstInvocation)
+			must(t, err)
+			if got != want {
+				t.Errorf("result = %v, want %v", got, want)
+			}
 		}
-	}
-	if got := m.read("state/restarts"); got != "restart kubelet.service" {
-		t.Errorf("restarts = %q, want exactly one", got)
-	}
+		if got := m.read("state/restarts"); got != "restart kubelet.service" {
+			t.Errorf("restarts = %q, want exactly one", got)
+		}
+	})
 }
 
 func TestRestartKubeletWhileAnotherIsUnderWay(t *testing.T) {
-	m := newMachine(t)
-	m.fifo("state/hold")
-	g := m.guest(m.config())
-	first := make(chan rollout.RestartResult)
-	go func() {
-		result, err := g.RestartKubelet(t.Context(), firstInvocation)
-		if err != nil {
-			t.Error(err)
+	byEachWay(t, func(t *testing.T, enter func(*machine) *guest) {
+		m := newMachine(t)
+		m.fifo("state/hold")
+		g := enter(m)
+		first := make(chan rollout.RestartResult)
+		go func() {
+			result, err := g.RestartKubelet(t.Context(), firstInvocation)
+			if err != nil {
+				t.Error(err)
+			}
+			first <- result
+		}()
+		eventually(t, "the restart is under way", func() bool { return m.read("state/restarts") != "" })
+		second, err := g.RestartKubelet(t.Context(), firstInvocation)
+		must(t, err)
+		if second != rollout.RestartLockBusy {
+			t.Errorf("second = %v, want RestartLockBusy", second)
 		}
-		first <- result
-	}()
-	eventually(t, "the restart is under way", func() bool { return m.read("state/restarts") != "" })
-	second, err := g.RestartKubelet(t.Context(), firstInvocation)
-	must(t, err)
-	if second != rollout.RestartLockBusy {
-		t.Errorf("second = %v, want RestartLockBusy", second)
-	}
-	releaseHold(t, m)
-	if got := <-first; got != rollout.RestartIssued {
-		t.Errorf("first = %v, want RestartIssued", got)
-	}
+		releaseHold(t, m)
+		if got := <-first; got != rollout.RestartIssued {
+			t.Errorf("first = %v, want RestartIssued", got)
+		}
+	})
 }
 
 func TestRestartKubeletRefusesAnythingButAnInvocationID(t *testing.T) {
@@ -155,7 +161,7 @@ func TestRestartScriptGuards(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t)
 			g := m.guest(m.config())
-			session, _, release, err := g.link.session(t.Context())
+			session, _, release, err := g.way.(*link).session(t.Context())
 			must(t, err)
 			defer release()
 			stdin, err := session.StdinPipe()

@@ -1,4 +1,4 @@
-// Package guest is trueup's way into guests: SSH, implementing rollout.Guests.
+// Package guest is trueup's way into guests, implementing rollout.Guests: SSH, and where there is none a pod on the node.
 //
 // Its invariant: nothing that a guest executes is built from data. Every command is a constant of this package; the one
 // value that varies, an InvocationID, goes over standard input and is checked at both ends. And no key of a guest is
@@ -119,18 +119,23 @@ func New(cfg Config) (*SSH, error) {
 }
 
 func (c *Config) setDefaults() {
-	fill := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
 	fill(&c.DialTimeout, defaultDialTimeout)
 	fill(&c.KeepAlive, defaultKeepAlive)
-	fill(&c.Timeouts.Probe, defaultProbeTimeout)
-	fill(&c.Timeouts.Inspect, defaultInspectTimeout)
-	fill(&c.Timeouts.Online, defaultOnlineTimeout)
-	fill(&c.Timeouts.Restart, defaultRestartTimeout)
-	fill(&c.Timeouts.Diagnose, defaultDiagnoseTimeout)
+	c.Timeouts.setDefaults()
+}
+
+func (t *Timeouts) setDefaults() {
+	fill(&t.Probe, defaultProbeTimeout)
+	fill(&t.Inspect, defaultInspectTimeout)
+	fill(&t.Online, defaultOnlineTimeout)
+	fill(&t.Restart, defaultRestartTimeout)
+	fill(&t.Diagnose, defaultDiagnoseTimeout)
+}
+
+func fill(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
 }
 
 // Guest returns the target's guest once there is a connection to it.
@@ -150,7 +155,7 @@ func (s *SSH) enter(ctx context.Context, target rollout.Target) (*guest, error) 
 	if _, err := link.connect(ctx); err != nil {
 		return nil, err
 	}
-	return &guest{link: link, timeouts: s.cfg.Timeouts}, nil
+	return &guest{target: target, way: link, timeouts: s.cfg.Timeouts}, nil
 }
 
 // Warm begins to connect to the target and returns at once, so that the connection is there when it is needed: for the next

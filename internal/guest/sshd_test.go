@@ -225,7 +225,7 @@ func (m *machine) accept(conn *net.TCPConn) {
 	}
 	defer file.Close()
 	log := new(bytes.Buffer)
-	cmd := exec.Command("unshare", "-m", "sh", "testdata/enter.sh", m.tree, filepath.Join(m.tree, "ssh/config"))
+	cmd := exec.Command("unshare", "-m", "sh", "testdata/enter.sh", m.tree, "/usr/sbin/sshd", "-i", "-e", "-f", filepath.Join(m.tree, "ssh/config"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = file, file, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

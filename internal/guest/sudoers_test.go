@@ -212,7 +212,7 @@ func TestEveryCommandUnderSudo(t *testing.T) {
 // session runs a command line as the user and returns its standard output and exit status.
 func (m *machine) session(t *testing.T, user, line, input string) (string, int) {
 	t.Helper()
-	session, _, release, err := m.guest(m.as(user)).link.session(t.Context())
+	session, _, release, err := m.guest(m.as(user)).way.(*link).session(t.Context())
 	must(t, err)
 	defer release()
 	session.Stdin = strings.NewReader(input)

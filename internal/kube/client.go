@@ -46,6 +46,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Ways are further ways to the API server.
 	Ways Ways
+	// HostPodNamespace is where HostPods will be made, so that Missing asks for their rights, too; empty if none will be.
+	HostPodNamespace string
 	// Clock is time for the Lease and for Events; nil is the system's clock.
 	Clock rollout.Clock
 	// Waiting, if set, is called once when Acquire finds the Lease held and starts to watch for up to the
@@ -60,6 +62,8 @@ type Client struct {
 	core    corev1.CoreV1Interface
 	leases  coordinationv1.LeaseInterface
 	reviews authorizationv1.SelfSubjectAccessReviewInterface
+	exec    *rest.Config // for what runs in pods
+	rights  []Right      // that it needs
 	clock   rollout.Clock
 	waiting func(*rollout.HeldError, time.Duration)
 }
@@ -95,6 +99,7 @@ func New(k Kubeconfig, o Options) (*Client, error) {
 	c := &Client{
 		server: config.Host, http: httpClient,
 		core: core, leases: coordination.Leases(LeaseNamespace), reviews: authorization.SelfSubjectAccessReviews(),
+		exec: forExec(config), rights: Rights(),
 		clock: o.Clock, waiting: o.Waiting,
 	}
 	if config.Host == kubectlServer {
@@ -102,6 +107,9 @@ func New(k Kubeconfig, o Options) (*Client, error) {
 	}
 	if c.clock == nil {
 		c.clock = systemClock{}
+	}
+	if o.HostPodNamespace != "" {
+		c.rights = append(c.rights, HostPodRights(o.HostPodNamespace)...)
 	}
 	return c, nil
 }

@@ -11,15 +11,18 @@ import (
 	"github.com/cks-trueup/trueup/internal/capacity"
 )
 
-// Pods reads all pods that are bound to the Node, finished ones included, in the API server's order: by namespace and name.
+// Pods reads all pods that are bound to the Node, finished ones included, in the API server's order: by namespace and name. Those that lead trueup
+// itself into the node are left out: they come and go with it.
 func (c *Client) Pods(ctx context.Context, node string) ([]capacity.Pod, error) {
 	list, err := c.podsOn(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	pods := make([]capacity.Pod, len(list))
+	pods := make([]capacity.Pod, 0, len(list))
 	for i := range list {
-		pods[i] = convertPod(&list[i])
+		if !isHostPod(&list[i]) {
+			pods = append(pods, convertPod(&list[i]))
+		}
 	}
 	return pods, nil
 }

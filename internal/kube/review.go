@@ -3,15 +3,16 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Missing asks the API server which of Rights this user lacks, all at once. Every user may ask about itself (ClusterRole system:basic-user).
+// Missing asks the API server which of the rights that the client needs this user lacks, all at once. Every user may ask about itself (ClusterRole system:basic-user).
 func (c *Client) Missing(ctx context.Context) ([]Right, error) {
-	rights := Rights()
+	rights := c.rights
 	allowed := make([]bool, len(rights))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, r := range rights {
@@ -34,8 +35,7 @@ func (c *Client) Missing(ctx context.Context) ([]Right, error) {
 
 func (c *Client) allowed(ctx context.Context, r Right) (bool, error) {
 	what := call{verb: "create", resource: "selfsubjectaccessreviews"}
-	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}}}
+	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: r.attributes()}}
 	var answer *authorizationv1.SelfSubjectAccessReview
 	err := c.read(ctx, what, func(ctx context.Context) (err error) { // it is created, and kept nowhere
 		answer, err = c.reviews.Create(ctx, asked, metav1.CreateOptions{})
@@ -45,4 +45,10 @@ func (c *Client) allowed(ctx context.Context, r Right) (bool, error) {
 		return false, fmt.Errorf("%s: %w", r, err)
 	}
 	return answer.Status.Allowed, nil
+}
+
+// attributes are the right as reviews name it.
+func (r Right) attributes() *authorizationv1.ResourceAttributes {
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
+	return &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Namespace: r.Namespace, Name: r.Name}
 }

@@ -27,3 +27,18 @@ func TestMissing(t *testing.T) {
 		t.Errorf("missing for who may only look (-want +got):\n%s", diff)
 	}
 }
+
+// Where pods will be made on nodes, their rights are asked for as well.
+func TestMissingForHostPods(t *testing.T) {
+	all, err := clientAs(t, Options{HostPodNamespace: "anywhere"}, "nobody-at-all").Missing(t.Context())
+	fatal(t, err)
+	if diff := cmp.Diff(append(Rights(), HostPodRights("anywhere")...), all); diff != "" {
+		t.Errorf("missing for who has no right (-want +got):\n%s", diff)
+	}
+	makeNamespace(t, "asked", "asked", nil)
+	lacks, err := clientAs(t, Options{HostPodNamespace: "default"}, "asked").Missing(t.Context())
+	fatal(t, err)
+	if len(lacks) != len(Rights())+len(HostPodRights("default")) {
+		t.Errorf("rights in another namespace count: missing are only %v", lacks)
+	}
+}

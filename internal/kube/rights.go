@@ -52,6 +52,21 @@ func Rights() []Right {
 	}
 }
 
+// HostPodRights are the rights that HostPods need beside Rights, in the namespace where the pods are made. Whoever has them there, where privileged pods are
+// admitted, is root on every node.
+func HostPodRights(namespace string) []Right {
+	const stops = "no guest can be read: `status` shows none, `plan` and `scale` fail before the first change"
+	return []Right{
+		{Verb: "create", Resource: "pods", Namespace: namespace, Looks: true, For: "the pod on a node", Without: stops},
+		{Verb: "get", Resource: "pods", Namespace: namespace, Looks: true, For: "whether it still runs", Without: "a pod that is gone is not noticed, and " + stops},
+		{Verb: "list", Resource: "pods", Namespace: namespace, Looks: true, For: "what earlier runs have left, and what is to be removed at the end", Without: stops},
+		{Verb: "watch", Resource: "pods", Namespace: namespace, Looks: true, For: "its start", Without: stops},
+		{Verb: "delete", Resource: "pods", Namespace: namespace, Looks: true, For: "its removal", Without: "the pods end by themselves, and stay as finished ones"},
+		{Verb: "create", Resource: "pods/exec", Namespace: namespace, Looks: true, For: "the scripts", Without: stops},
+		{Verb: "get", Resource: "pods/exec", Namespace: namespace, Looks: true, Optional: true, For: "the same by WebSocket", Without: "nothing fails: SPDY is used, after a request that is refused"},
+	}
+}
+
 // Subjects are who gets the rights.
 type Subjects struct {
 	Users, Groups []string
@@ -60,8 +75,8 @@ type Subjects struct {
 }
 
 // RBAC returns the manifest that gives the subjects the rights of this version of the program, in YAML for kubectl apply. Without changes, only
-// those of the commands that change nothing.
-func RBAC(to Subjects, changes bool, version string) ([]byte, error) {
+// those of the commands that change nothing. further are rights beside Rights.
+func RBAC(to Subjects, changes bool, version string, further ...Right) ([]byte, error) {
 	name, what := "trueup", "needs in the cluster that it scales"
 	if !changes {
 		name, what = "trueup-look", "needs in a cluster to show what is there, without changing anything"
@@ -70,7 +85,7 @@ func RBAC(to Subjects, changes bool, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := slices.Concat(accounts, roles(name, subjects, changes))
+	objects := slices.Concat(accounts, roles(name, subjects, changes, further))
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# What trueup %s %s, and nothing else. Written by `trueup rights rbac`; docs/rbac.md explains each line.\n", version, what)
 	for i, object := range objects {
@@ -115,10 +130,10 @@ func (s Subjects) resolve() (subjects []rbacv1.Subject, accounts []any, err erro
 }
 
 // roles are a role and its binding for the cluster, and for each namespace.
-func roles(name string, subjects []rbacv1.Subject, changes bool) (out []any) {
+func roles(name string, subjects []rbacv1.Subject, changes bool, further []Right) (out []any) {
 	var namespaces []string
 	rules := map[string][]rbacv1.PolicyRule{}
-	for _, r := range Rights() {
+	for _, r := range slices.Concat(Rights(), further) {
 		if !changes && !r.Looks {
 			continue
 		}

@@ -74,35 +74,40 @@ func wake(woken chan<- struct{}) {
 	}
 }
 
-// nodeWatch is a watch together with the context of its stream.
-type nodeWatch struct {
+// openedWatch is a watch together with the context of its stream.
+type openedWatch struct {
 	watch.Interface
 
 	cancel context.CancelFunc
 }
 
 // Stop ends the watch and lets go of its stream.
-func (w nodeWatch) Stop() {
+func (w openedWatch) Stop() {
 	w.Interface.Stop()
 	w.cancel()
 }
 
 // watch starts a watch at the present state, which the server sends first. So there is no resourceVersion to grow too old.
 func (c *Client) watch(ctx context.Context, name string) (watch.Interface, error) {
-	var made nodeWatch
-	what := call{verb: "watch", resource: "nodes", name: name}
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	return c.openWatch(ctx, call{verb: "watch", resource: "nodes", name: name}, func(stream context.Context) (watch.Interface, error) {
+		return c.core.Nodes().Watch(stream, metav1.ListOptions{FieldSelector: selector})
+	})
+}
+
+// openWatch begins a watch. The attempt's own bound is for the answer's header only; the stream lives as long as ctx.
+func (c *Client) openWatch(ctx context.Context, what call, begin func(stream context.Context) (watch.Interface, error)) (watch.Interface, error) {
+	var made openedWatch
 	err := c.read(ctx, what, func(attempt context.Context) error {
-		// The attempt's own bound is for the answer's header only; the stream lives as long as ctx.
 		stream, cancel := context.WithCancel(ctx)
 		release := context.AfterFunc(attempt, cancel)
-		w, err := c.core.Nodes().Watch(stream, metav1.ListOptions{FieldSelector: selector})
+		w, err := begin(stream)
 		release()
 		if err != nil {
 			cancel()
 			return err
 		}
-		made = nodeWatch{Interface: w, cancel: cancel}
+		made = openedWatch{Interface: w, cancel: cancel}
 		return nil
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ const (
 	probeFile   = "internal/guest/scripts/probe.sh"
 	inspectFile = "internal/guest/scripts/inspect.sh"
 	jobsFile    = "internal/cloudstack/jobs.go"
+
+	hostPodsFile = "internal/kube/hostpods.go"
 )
 
 // ofLease are mutants of the Kubernetes port: preconditions and the Lease, against a real API server.
@@ -33,6 +35,12 @@ func ofLease() []mutant {
 		m("a sleeper does not renew", "a laptop that wakes from sleep renews before it does anything", lockFile, "<= LeaseDuration {\n", "<= 1000*LeaseDuration {\n", "^TestSleeper"),
 		m("sleep does not show", "time asleep counts", lockFile, "return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))", "return to.Sub(from)", "^TestElapsed"),
 		m("nobody renews", "a Lease is renewed while it is held", lockFile, "err := c.renew(ctx, t)\n", "err := ctx.Err()\n", "^Test(LeaseLife|LiveHolder|RenewalIsTried)"),
+		m("a pod of ours is one of the node's", "the pods by which trueup enters nodes are no part of what is compared", "internal/kube/pods.go", "if !isHostPod(&list[i]) {", "if list[i].Name != \"\" {", "^TestHostPod$"),
+		m("a pod that has ended is entered", "a pod that has ended is removed, and another one made", hostPodsFile, "if startErr != nil || seen.DeletionTimestamp", "if startErr != nil && !ended(seen) || seen.DeletionTimestamp", "^TestHostPodOutlives"),
+		m("pods are left", "the pods by which nodes are entered are removed at the end", hostPodsFile, "pod.Labels[holderLabel] == h.holder || ended(&pod)", "ended(&pod)", "^TestHostPod$"),
+		m("everybody's pods are removed", "a pod that somebody else may be using is left alone", hostPodsFile, "if h.inherited && other.UID == uid {", "if other.UID == uid {", "^TestHostPodsLeftBehind$"),
+		m("a later pod is inherited", "who came later is at work", hostPodsFile, "if h.inherited && other.UID == uid {", "if h.inherited {", "^TestHostPodsLeftBehind$"),
+		m("a pod that nobody uses stays", "a pod that was left behind ends by itself", "internal/kube/hostpod.go", "[ $n -lt %d ] && [ $idle -lt %d ]", "[ $n -lt %d ] && [ $n -lt 1%d ]", "^TestHostPodEndsByItself$"),
 	}
 }
 
@@ -62,6 +70,8 @@ func ofGuest() []mutant {
 		m("systemd's word is not heard", "a unit that systemd has not reloaded is told of", inspectFile, "NeedDaemonReload=*) printf \"reload=%s\\n\" \"$item\" ;;", "NeedDaemonReload=*) echo reload=no ;;", "^TestInspect"),
 		m("online what the kernel refuses, silently", "what the kernel refused is told", "internal/guest/scripts/online.sh", "printf \"%s\" \"$failures\"\n", "", "^TestOnline"),
 		m("online memory in one pass", "a block may need its neighbour first", "internal/guest/scripts/online.sh", "[ \"$raised\" -gt 0 ] || break", "break", "^TestOnline"),
+		m("the end of a pod is an answer", "after the end of its pod nobody knows what became of a command", "internal/guest/command.go", "case o.place.pod != \"\" && exit.ExitStatus() == exitKilled:", "case o.place.pod == \"\" && exit.ExitStatus() == exitKilled:", "^TestPod"),
+		m("not denied but lost", "what is not allowed is not tried again", "internal/guest/command.go", "case errors.Is(err, rollout.ErrDenied): // not started", "case errors.Is(err, errOver):", "^TestPodErrors$"),
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -116,6 +118,9 @@ func (l *Lab) startGuest(ctx context.Context, name string, index int, isControl 
 	started, err := l.boot(ctx, spec, func(identity *guest.Identity, keys guest.Keys) ([]byte, error) {
 		return guest.Seed(spec, identity, keys, kubelet)
 	})
+	if err == nil {
+		l.Plane.Reach(net.JoinHostPort(spec.Address(), strconv.Itoa(guest.KubeletPort)), started.KubeletPort)
+	}
 	return &Node{Guest: started, Control: isControl}, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -44,6 +45,7 @@ type Plane struct {
 	starter   *process.Starter
 	authority *authority
 	port      int
+	egress    *egress
 
 	etcd, apiserver, manager, scheduler *process.Process
 }
@@ -68,6 +70,9 @@ func Start(ctx context.Context, starter *process.Starter, programs, dir string) 
 func (p *Plane) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+	if err := p.startEgress(ctx); err != nil {
+		return err
+	}
 	etcdURL, err := p.startEtcd(ctx)
 	if err != nil {
 		return err
@@ -148,7 +153,13 @@ func (p *Plane) Stop(ctx context.Context) {
 			_ = program.Stop(ctx, stopGrace) // a program that had to be killed is gone as well
 		}
 	}
+	if p.egress != nil {
+		_ = p.egress.server.Close() // its socket goes with the folder
+	}
 }
+
+// loopback is a port's address on this machine.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // freePorts returns ports of 127.0.0.1 that are free now.
 func freePorts(ctx context.Context, count int) ([]int, error) {

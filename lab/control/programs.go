@@ -75,7 +75,7 @@ func (p *Plane) startAPIServer(ctx context.Context, etcdURL string) (err error) 
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.port), "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + p.file("apiserver.crt"), "--tls-private-key-file=" + p.file("apiserver.key"), "--client-ca-file=" + p.file("ca.crt"),
 			"--kubelet-client-certificate=" + p.file("kubelet-client.crt"), "--kubelet-client-key=" + p.file("kubelet-client.key"),
-			"--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=" + p.file("ca.crt"), "--egress-selector-config-file=" + p.file(egressConfig),
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-signing-key-file=" + p.file("sa.key"), "--service-account-key-file=" + p.file("sa.pub"),
 			"--service-cluster-ip-range=" + serviceRange,

@@ -23,6 +23,7 @@ type fixture struct {
 
 	home      string                      // of the person who runs trueup
 	offerings map[string]standin.Offering // that grown has added, by name
+	viaPods   bool                        // trueup enters guests by pods
 }
 
 // start brings a lab up for the length of a test.
@@ -59,10 +60,17 @@ func logConsoles(t testing.TB, l *cluster.Lab) {
 
 // environment is what trueup finds: the lab's CloudStack and SSH key, and nothing of the person who runs the test.
 func (f *fixture) environment() []string {
+	if f.viaPods {
+		return append(f.podEnvironment(), f.person()...)
+	}
+	return append([]string{"TRUEUP_SSH_KEY=" + f.SSHKeyPath(), "TRUEUP_KNOWN_HOSTS=" + f.KnownHostsPath()}, f.person()...)
+}
+
+// person is who runs trueup, and what leads to CloudStack.
+func (f *fixture) person() []string {
 	return []string{
 		"HOME=" + f.home, "USER=tester", "PATH=" + os.Getenv("PATH"),
 		"CLOUDSTACK_API_URL=" + f.Cloud.URL, "CLOUDSTACK_API_KEY=" + f.Cloud.Account.APIKey, "CLOUDSTACK_SECRET_KEY=" + f.Cloud.Account.SecretKey,
-		"TRUEUP_SSH_KEY=" + f.SSHKeyPath(), "TRUEUP_KNOWN_HOSTS=" + f.KnownHostsPath(),
 	}
 }
 
@@ -139,7 +147,7 @@ func (f *fixture) changes(t testing.TB) (c changes) {
 		t.Fatal(err)
 	}
 	for _, write := range writes {
-		if strings.HasPrefix(write.Agent, "trueup/") {
+		if strings.HasPrefix(write.Agent, "trueup/") && !f.ownPod(write) {
 			c.Kubernetes = append(c.Kubernetes, write)
 		}
 	}

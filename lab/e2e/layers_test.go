@@ -56,6 +56,7 @@ type inKubernetes struct {
 // read reads all nodes of the lab, all at once.
 func (f *fixture) read(t testing.TB) map[string]layers {
 	t.Helper()
+	f.untilPodsAreGone(t)
 	found := make([]layers, len(f.Nodes))
 	group, ctx := errgroup.WithContext(t.Context())
 	for i, node := range f.Nodes {

@@ -27,6 +27,7 @@ func TestStories(t *testing.T) {
 	})
 	t.Run("nodes with addresses of their own", func(t *testing.T) { testDirect(t, f) })
 	t.Run("an API server that only its nodes can reach", func(t *testing.T) { testWays(t, f) })
+	t.Run("nodes without SSH", func(t *testing.T) { testWithoutSSH(t, f) })
 	t.Run("a udev rule brings hardware up", func(t *testing.T) { testUdevRule(t, f) })
 	t.Run("static CPU manager", func(t *testing.T) { testStaticCPUs(t, f) })
 	t.Run("rebooted between resize and restart", func(t *testing.T) { testRebooted(t, f) })

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -58,6 +59,7 @@ type Guest struct {
 	identity *Identity
 	admin    ssh.Signer
 	sshPort  int
+	kubelet  atomic.Int64 // the port here that leads to kubelet's
 	console  string
 	plug     sync.Mutex // plugging reads what is there and then adds to it
 	ssh      sshClient
@@ -110,7 +112,7 @@ func (g *Guest) launch(starter *process.Starter, port int) error {
 	}
 	g.Process = qemu
 	if g.QMP, err = newQMP(ours); err == nil {
-		g.sshPort, err = g.forwardedPort()
+		err = g.readPorts()
 	}
 	if err != nil {
 		_ = ours.Close()
@@ -145,6 +147,10 @@ func arguments(dir string, s Spec, port int) []string {
 	if s.Etcd {
 		kernel += " systemd.mask=kubelet.service systemd.mask=lab-images.service systemd.mask=containerd.service systemd.wants=etcd.service"
 	}
+	forward := fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-%s:%d", port, s.Address(), sshPort)
+	if !s.Etcd {
+		forward += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-%s:%d", anyPort, s.Address(), KubeletPort)
+	}
 	return []string{
 		"qemu-system-x86_64", "-name", s.Name, "-uuid", s.VMID,
 		"-machine", "q35", "-accel", Accelerator, "-cpu", "qemu64,-svm",
@@ -156,7 +162,7 @@ func arguments(dir string, s Spec, port int) []string {
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=seed,format=raw,readonly=on,file=" + filepath.Join(dir, "seed.tar"),
 		"-device", "virtio-blk-pci,drive=seed",
-		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-%s:22", port, s.Address()),
+		"-netdev", "user,id=net" + forward,
 		"-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
 		"-nodefaults", "-display", "none", "-serial", "file:" + filepath.Join(dir, "console.log"),
 		"-chardev", "socket,id=qmp,fd=3", "-mon", "chardev=qmp,mode=control",
@@ -171,21 +177,36 @@ func (s Size) memory() string {
 	return fmt.Sprintf("%d,slots=%d,maxmem=%dM", s.MemoryMiB, s.DIMMSlots, s.MaxMemoryMiB)
 }
 
-// forwarding matches QEMU's table of forwarded ports: protocol, descriptor, host address, host port, guest address, guest port.
-var forwarding = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+22\s`)
+// The ports in a guest that are forwarded from ports of this machine.
+const (
+	sshPort = 22
+	// KubeletPort is where kubelet listens: the API server reaches it there to run programs in pods.
+	KubeletPort = 10250
+)
 
-// forwardedPort asks QEMU which port the kernel chose. QMP has no command for it, only the human monitor has.
-func (g *Guest) forwardedPort() (int, error) {
+// forwarding matches QEMU's table of forwarded ports: protocol, descriptor, host address, host port, guest address, guest port.
+var forwarding = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
+
+// readPorts asks QEMU which ports the kernel chose. QMP has no command for it, only the human monitor has.
+func (g *Guest) readPorts() error {
 	var table string
 	if err := g.QMP.Execute("human-monitor-command", map[string]any{"command-line": "info usernet"}, &table); err != nil {
-		return 0, err
+		return err
 	}
-	match := forwarding.FindStringSubmatch(table)
-	if match == nil {
-		return 0, fmt.Errorf("qemu lists no forwarded SSH port:\n%s", table)
+	ports := map[string]int{}
+	for _, match := range forwarding.FindAllStringSubmatch(table, -1) {
+		ports[match[2]], _ = strconv.Atoi(match[1]) // digits
 	}
-	return strconv.Atoi(match[1])
+	g.sshPort = ports[strconv.Itoa(sshPort)]
+	g.kubelet.Store(int64(ports[strconv.Itoa(KubeletPort)]))
+	if g.sshPort == 0 || g.kubelet.Load() == 0 && !g.spec.Etcd {
+		return fmt.Errorf("qemu does not list all forwarded ports:\n%s", table)
+	}
+	return nil
 }
+
+// KubeletPort is the port of 127.0.0.1 that leads to the guest's kubelet; another one after a restart of the guest.
+func (g *Guest) KubeletPort() int { return int(g.kubelet.Load()) }
 
 // Name is the guest's host name and Node name.
 func (g *Guest) Name() string { return g.spec.Name }

@@ -75,7 +75,7 @@ configure() {
 	cp -r --no-preserve=ownership rootfs/. "$root/"
 	chmod 0440 "$root/etc/sudoers.d/cloud"
 	install -m 0755 "$kubernetes/kubelet" "$kubernetes/kubectl" "$root/opt/bin/"
-	cp "$work/pause.tar" "$root/opt/lab/pause.tar"
+	cp "$work/images.tar" "$root/opt/lab/images.tar"
 	: >"$root/etc/fstab"
 	# Who a guest is comes with its seed; an image that had any of it would make guests alike.
 	rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/machine-id" "$root/var/lib/dbus/machine-id" "$root/etc/hostname"
@@ -108,9 +108,9 @@ disk() {
 }
 
 mkdir -p "$work/out"
-say "  pause image …"
+say "  container images …"
 CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/pause" ../pause/program >&2
-go run ../pause/archive "$work/pause" >"$work/pause.tar"
+go run ../pause/archive "$work/pause" /bin/busybox >"$work/images.tar"
 say "  Debian packages and kernel …"
 bootstrap
 version=$(ls "$work/kernel/lib/modules")

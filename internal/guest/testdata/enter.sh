@@ -1,5 +1,5 @@
-# Runs in a mount namespace of its own: puts the test's tree in the place of what the scripts read and write, then becomes sshd.
-# usage: unshare -m sh enter.sh TREE CONFIG
+# Runs in a mount namespace of its own: puts the test's tree in the place of what the scripts read and write, then becomes the program.
+# usage: unshare -m sh enter.sh TREE PROGRAM...
 set -e
 mount --make-rprivate /
 for file in meminfo vmstat uptime timer_list sys/kernel/random/boot_id; do
@@ -15,4 +15,5 @@ for dir in sys etc var run; do
 	mount --rbind "$1/$dir" "/$dir"
 done
 mount --bind "$1/bin" /usr/local/bin
-exec /usr/sbin/sshd -i -e -f "$2"
+shift
+exec "$@"
