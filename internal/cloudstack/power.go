@@ -24,7 +24,8 @@ func (c *Client) Start(ctx context.Context, instanceID string, expires time.Time
 }
 
 // SetDynamicallyScalable sets the machine's flag for live scaling. It acts at the machine's next start, when the hypervisor's domain is made
-// anew. Once set it may be set again. A *rollout.RefusedError if template, offering or zone does not allow it.
+// anew. Once set it may be set again. A *rollout.RefusedError if template, offering or zone does not allow it: see
+// Facts.Obstacles.
 func (c *Client) SetDynamicallyScalable(ctx context.Context, instanceID string) error {
 	params := map[string]string{"id": instanceID, "isdynamicallyscalable": "true"}
 	var answer struct {

@@ -193,23 +193,31 @@ func testCloudScales(t *testing.T, l *Lab) {
 
 func waitJob(t *testing.T, model *standin.Model, id string) {
 	t.Helper()
+	if job := waitEnd(t, model, id); job.Status != standin.JobSucceeded {
+		t.Fatalf("job %s ended with %+v", id, job)
+	}
+}
+
+// jobTimeout is for a job of CloudStack: the longest is a stop, which gives the guest a minute and a half to end.
+const jobTimeout = 2 * time.Minute
+
+func waitEnd(t *testing.T, model *standin.Model, id string) standin.Job {
+	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(time.Minute)
+	deadline := time.After(jobTimeout)
 	for {
 		job, ok := model.Job(id)
 		switch {
 		case !ok:
 			t.Fatalf("CloudStack has no job %s", id)
-		case job.Status == standin.JobSucceeded:
-			return
 		case job.Status != standin.JobPending:
-			t.Fatalf("job %s ended with %+v", id, job)
+			return job
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("job %s is pending after a minute", id)
+			t.Fatalf("job %s is pending after %s", id, jobTimeout)
 		}
 	}
 }
