@@ -97,6 +97,7 @@ func everyError(t *testing.T, url string) []string {
 	_, errs["Stop"] = c.Stop(ctx, "vm", time.Now().Add(time.Minute))
 	_, errs["Start"] = c.Start(ctx, "vm", time.Now().Add(time.Minute))
 	errs["SetDynamicallyScalable"] = c.SetDynamicallyScalable(ctx, "vm")
+	_, errs["MarkObstacles"] = c.MarkObstacles(ctx, "vm")
 	_, errs["Job"] = c.Job(ctx, "job")
 	_, errs["FindJob"] = c.FindJob(ctx, "vm")
 	_, errs["Cluster"] = c.Cluster(ctx, "prod")

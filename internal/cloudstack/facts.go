@@ -51,18 +51,29 @@ type Facts struct {
 // Facts reads what preflight wants to know. Its only error is the end of ctx.
 func (c *Client) Facts(ctx context.Context, cluster Cluster) (Facts, error) {
 	var facts Facts
+	var permitted map[string]Fact
+	var reads sync.WaitGroup
+	reads.Go(func() { facts = c.conditions(ctx, cluster) })
+	reads.Go(func() { permitted = c.permitted(ctx) })
+	reads.Wait()
+	facts.Permitted = permitted
+	return facts, ctx.Err()
+}
+
+// conditions reads what live scaling depends on: all of Facts but what is permitted.
+func (c *Client) conditions(ctx context.Context, cluster Cluster) Facts {
+	var facts Facts
 	var general, zone Fact
 	var reads sync.WaitGroup
 	reads.Go(func() { facts.Version, general = c.capabilities(ctx) })
 	reads.Go(func() { zone = c.zoneScaling(ctx, cluster.ZoneID) })
 	reads.Go(func() { facts.Templates = c.templateFlags(ctx, cluster) })
-	reads.Go(func() { facts.Permitted = c.permitted(ctx) })
 	reads.Wait()
 	facts.DynamicScaling = general
 	if zone.Truth != Unknown {
 		facts.DynamicScaling = zone
 	}
-	return facts, ctx.Err()
+	return facts
 }
 
 // capabilities reads the version, and whether dynamic scaling is allowed in general; a zone may differ from it.

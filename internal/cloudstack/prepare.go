@@ -1,6 +1,7 @@
 package cloudstack
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -20,6 +21,40 @@ type Obstacle struct {
 	Calls []string
 	// Note says what is to know beside the calls; empty where there is nothing.
 	Note string
+}
+
+// String says it to a person, and ends with the call, if there is one.
+func (o Obstacle) String() string {
+	text := fmt.Sprintf("%s (%s).", o.What, o.Source)
+	if o.Note != "" {
+		text += " " + o.Note
+	}
+	if len(o.Calls) > 0 {
+		text += " An administrator of CloudStack changes it with: " + strings.Join(o.Calls, "; ")
+	}
+	return text
+}
+
+// MarkObstacles says what stands in the way of SetDynamicallyScalable for the machine, a sentence each that ends with the call of an administrator
+// that mends it. What the account can't read is no obstacle: the call itself tells. rollout.ErrNotFound if there is no such machine.
+func (c *Client) MarkObstacles(ctx context.Context, instanceID string) ([]string, error) {
+	reading, err := c.Instance(ctx, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	vm := reading.Instance
+	facts := c.conditions(ctx, Cluster{ZoneID: vm.ZoneID, VMs: []VM{{Instance: vm}}})
+	var offering capacity.Offering
+	if list, err := c.offerings(ctx, vm.OfferingID, ""); err == nil && len(list) == 1 {
+		offering = list[0]
+	}
+	var known []string
+	for _, o := range facts.Obstacles(vm, offering) {
+		if o.Known {
+			known = append(known, o.String())
+		}
+	}
+	return known, ctx.Err()
 }
 
 // Obstacles are the conditions that a machine with the offering does not fulfil, or of which it is not known: those of updateVirtualMachine, in
@@ -44,7 +79,7 @@ func (f Facts) template(vm capacity.Instance) Obstacle {
 		What:  said(flag, "template "+vm.TemplateID, "is not dynamically scalable", "is dynamically scalable"),
 		Known: flag.Truth == No, Source: flag.Source,
 		Calls: []string{"cmk update template id=" + shell(vm.TemplateID) + " isdynamicallyscalable=true"},
-		Note: "The template that CKS brings along is a system template; whether CloudStack takes this call for one is not known. Else: register a template of " +
+		Note: "The template that CKS brings along is a system template; whether CloudStack takes the call for one is not known. Else: register a template of " +
 			"your own with isdynamicallyscalable=true and forcks=true, and make new clusters from it.",
 	}
 }

@@ -2,6 +2,7 @@ package cloudstack
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 func TestObstacles(t *testing.T) {
@@ -95,6 +97,45 @@ func TestObstaclesAreWhatCloudStackRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The sentences are for a person and end with the call, if one helps. What the account can't read is left out.
+func TestMarkObstacles(t *testing.T) {
+	f := newFixture(t)
+	ctx := context.Background()
+	blind := f.AddAccount(standin.Account{Name: "blind", Admin: true, Commands: []string{"listVirtualMachines"}})
+	said := func(a standin.Account) []string {
+		t.Helper()
+		return must[[]string](t)(f.clientOf(a).MarkObstacles(ctx, f.vm(1)))
+	}
+	if got := said(f.admin); len(got) != 0 {
+		t.Errorf("nothing is in the way, got %q", got)
+	}
+	template, zone := f.Defaults().TemplateID, f.Defaults().ZoneID
+	f.UpdateTemplate(template, func(o *standin.Template) { o.DynamicallyScalable = false })
+	f.UpdateOffering(f.small.ID, func(o *standin.Offering) { o.DynamicScaling = false })
+	f.Set(standin.SettingDynamicScaling, zone, "false")
+	got := said(f.admin)
+	for i, want := range []string{
+		" cmk update template id=" + template + " isdynamicallyscalable=true",
+		" cmk create serviceoffering name=small-dynamic displaytext=small-dynamic cpunumber=2 cpuspeed=2000 memory=2048 dynamicscalingenabled=true",
+		" cmk update configuration name=enable.dynamic.scale.vm value=true zoneid=" + zone,
+	} {
+		if len(got) != 3 || !strings.HasSuffix(got[i], want) {
+			t.Fatalf("sentence %d of %q, want its end to be %q", i+1, got, want)
+		}
+	}
+	if got := said(blind); len(got) != 0 {
+		t.Errorf("an account that can read none of it: %q", got)
+	}
+	if got, err := f.client().MarkObstacles(ctx, "22222222-2222-4222-8222-222222222222"); !errors.Is(err, rollout.ErrNotFound) {
+		t.Errorf("got %q, %v, want ErrNotFound", got, err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if got, err := f.client().MarkObstacles(ended, f.vm(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %q, %v, want context.Canceled", got, err)
 	}
 }
 
