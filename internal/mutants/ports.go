@@ -83,6 +83,8 @@ func ofCloudStack() []mutant {
 	return []mutant{
 		m("send a change twice", "a change is sent once: what may have had an effect is repeated only after looking", "internal/cloudstack/exchange.go", "\t\treq = signed\n\t}\n\treturn x.once(req)", "\t\treq = signed\n\t}\n\treturn x.repeat(req)", "^TestChangesAreSentOnce$"),
 		m("a request that lives for a quarter of an hour", "a lost request expires when its claim says so", "internal/cloudstack/sign.go", "form.Set(\"expires\", expires.UTC().Format(time.RFC3339))\n", "", "^TestResizeExpires|^TestResign"),
+		m("a job that never expires", "no request that starts a job is sent without an expiry", jobsFile, "if expires.IsZero() {", "if expires.IsZero() && command == \"\" {", "^TestNoJobWithoutAnExpiry$"),
+		m("a stop by force", "CloudStack never calls a machine stopped that it can't reach because trueup asked for it", "internal/cloudstack/power.go", "\"stopVirtualMachine\", expires, map[string]string{\"id\": instanceID}", "\"stopVirtualMachine\", expires, map[string]string{\"id\": instanceID, \"forced\": \"true\"}", "^TestStopAndStart$"),
 		m("a throttle taken for a refusal", "a throttled request may be sent later", jobsFile, " || answer.Code == codeThrottled", "", "^TestResizeRefused$"),
 		m("a cancelled job has failed", "a job cancelled by a management restart may still be at work", jobsFile, "out.Cancelled = strings.Contains(strings.ToLower(out.Text), cancelledByRestart)\n", "", "^Test(JobResults|FailedJob)"),
 		m("another VM's job", "a job of another VM is not ours", jobsFile, "j.InstanceID == instanceID && j.resize()", "j.resize()", "^TestFindJob"),

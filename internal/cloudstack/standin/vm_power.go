@@ -43,24 +43,22 @@ func (p *power) end(err *APIError) {
 	p.m.release(p.vm.ID)
 }
 
-// stop turns the VM off. One that is off already is no error (VirtualMachineManagerImpl.advanceStop).
+// stop turns the VM off. One that is off already is no error, and why an agent failed is only in the log (VirtualMachineManagerImpl.advanceStop).
 func (p *power) stop() {
 	switch p.vm.State {
 	case VMStopped:
 		p.end(nil)
 	case VMRunning:
 		if p.begin(VMStopping) {
-			p.act(PowerSwitch.Stop, (*VM).stopped, func(err error) *APIError {
-				return refusedf("Unable to stop the virtual machine due to %s", err)
-			})
+			p.act(PowerSwitch.Stop, (*VM).stopped, refusedf("Unable to stop %s", p.vm))
 		}
 	default:
 		p.end(refusedf("We cannot stop %s when it is in state %s", p.vm, p.vm.State))
 	}
 }
 
-// start boots the VM with what its record says. CloudStack tries one host after the other, and says in the end only that there is none.
-// That it refuses a VM which runs was read; the wording of that text, and what it says of other states, was not found.
+// start boots the VM with what its record says. CloudStack tries one host after the other, and says in the end only that there is none. It refuses a
+// VM that runs (UserVmManagerImpl.startVirtualMachine); what it says of other states is not known.
 func (p *power) start() {
 	switch p.vm.State {
 	case VMStopped:
@@ -73,7 +71,7 @@ func (p *power) start() {
 		}
 		boot := p.m.boot(p.vm)
 		p.act(func(s PowerSwitch, ctx context.Context, id string) error { return s.Start(ctx, id, boot) },
-			func(vm *VM) { vm.State = VMRunning }, func(error) *APIError { return noDeployment(p.vm) })
+			func(vm *VM) { vm.State = VMRunning }, noDeployment(p.vm))
 	case VMRunning:
 		p.end(refusedf("The virtual machine %s (%s) is already running", p.vm.ID, p.vm.DisplayName))
 	default:
@@ -108,7 +106,7 @@ func (p *power) fail(err *APIError) {
 }
 
 // act lets the agent do the change, without the lock, and then writes the record. On a hypervisor without a switch the record is all there is.
-func (p *power) act(change func(PowerSwitch, context.Context, string) error, commit func(*VM), failure func(error) *APIError) {
+func (p *power) act(change func(PowerSwitch, context.Context, string) error, commit func(*VM), failure *APIError) {
 	step := func() error {
 		if s, ok := p.m.cfg.Hypervisor.(PowerSwitch); ok {
 			return change(s, p.m.ctx, p.vm.ID)
@@ -119,7 +117,7 @@ func (p *power) act(change func(PowerSwitch, context.Context, string) error, com
 		p.m.agent(p.generation, step, func(err error) {
 			if err != nil {
 				p.m.cfg.Log.Warn("Unable to change the power of vm", "vm", p.vm.ID, "reason", err)
-				p.fail(failure(err))
+				p.fail(failure)
 			} else if !p.disturbedAt(AfterAgent) {
 				p.m.showLate(&p.before, p.m.placeOf(p.job))
 				commit(p.vm)

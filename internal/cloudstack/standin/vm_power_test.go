@@ -262,9 +262,10 @@ func TestPowerFaults(t *testing.T) {
 
 func TestHypervisorThatCantSwitch(t *testing.T) {
 	b := newBench(t)
-	vm := b.node(1).ID
+	record := b.node(1)
+	vm := record.ID
 	b.Sim().FailNext(OpStop, vm, errors.New("guest agent says no"))
-	if j := b.finished(b.start("stopVirtualMachine", "id", vm)); errorText(j) != "Unable to stop the virtual machine due to guest agent says no" || b.node(1).State != VMRunning {
+	if j := b.finished(b.start("stopVirtualMachine", "id", vm)); errorText(j) != "Unable to stop "+record.String() || b.node(1).State != VMRunning {
 		t.Errorf("job = %+v, state %s", j, b.node(1).State)
 	}
 	b.finished(b.start("stopVirtualMachine", "id", vm))
