@@ -74,6 +74,9 @@ func (h *HostPods) manifest(name, node string) *corev1.Pod {
 
 // create makes the pod. Its name is chosen here, so that one whose reply was lost is found again.
 func (h *HostPods) create(ctx context.Context, p *hostPod) error {
+	if !h.willMake() {
+		return errHostPodsClosed()
+	}
 	p.forget()
 	p.name, p.made, p.used = "trueup-guest-"+uuid.NewString()[:13], time.Now(), time.Now()
 	var made *corev1.Pod
@@ -81,15 +84,22 @@ func (h *HostPods) create(ctx context.Context, p *hostPod) error {
 		made, err = h.client.core.Pods(h.o.Namespace).Create(ctx, h.manifest(p.name, p.node), metav1.CreateOptions{FieldManager: rollout.FieldManager})
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		p.uid = made.UID
-		return nil
-	}
-	if !errors.Is(err, rollout.ErrUnreachable) && ctx.Err() == nil {
+	case !errors.Is(err, rollout.ErrUnreachable) && ctx.Err() == nil:
 		err = h.notMade(ctx, p, err)
 		p.forget()
 	}
 	return err
+}
+
+// willMake notes that a pod may exist from now on, unless they are being removed already.
+func (h *HostPods) willMake() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made = h.made || !h.closed
+	return !h.closed
 }
 
 // notMade says why the API server did not take the pod. A right that is missing is told by the request's own error; whoever has the right was refused by

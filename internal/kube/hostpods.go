@@ -56,6 +56,7 @@ type HostPods struct {
 	mu        sync.Mutex
 	pods      map[string]*hostPod // by node
 	tidied    bool                // what had ended before was removed
+	made      bool                // a pod was made, or may have been
 	others    []corev1.Pod        // of other holders, as they were then
 	inherited bool
 	closed    bool
@@ -107,12 +108,16 @@ func (h *HostPods) pod(node string) (*hostPod, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, fmt.Errorf("%w: the pods on the nodes have been removed", rollout.ErrUnreachable)
+		return nil, errHostPodsClosed()
 	}
 	if h.pods[node] == nil {
 		h.pods[node] = &hostPod{node: node, turn: make(chan struct{}, 1)}
 	}
 	return h.pods[node], nil
+}
+
+func errHostPodsClosed() error {
+	return fmt.Errorf("%w: the pods on the nodes have been removed", rollout.ErrUnreachable)
 }
 
 func (p *hostPod) take(ctx context.Context) error {
@@ -255,12 +260,8 @@ func (h *HostPods) Inherit() {
 // Close removes the pods. The error says which may be left, and how to remove them.
 func (h *HostPods) Close() error {
 	h.mu.Lock()
-	used := h.tidied || len(h.pods) > 0
 	h.closed = true
 	h.mu.Unlock()
-	if !used {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), podRemoval)
 	defer cancel()
 	if err := h.removeAll(ctx); err != nil {
@@ -278,6 +279,9 @@ func (h *HostPods) removeAll(ctx context.Context) error {
 		}
 		p.giveBack()
 	}
+	if !h.hasMade() {
+		return nil
+	}
 	found, err := h.list(ctx)
 	if err != nil {
 		return err
@@ -289,6 +293,12 @@ func (h *HostPods) removeAll(ctx context.Context) error {
 		}
 	}
 	return failed
+}
+
+func (h *HostPods) hasMade() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.made
 }
 
 // inherits tells whether the pod is one that others had made before this run began, and use no more.

@@ -208,6 +208,14 @@ func TestHostPodIsNotAdmitted(t *testing.T) {
 	}
 }
 
+// Who could make none is asked to remove none.
+func TestHostPodsWithoutAnyRight(t *testing.T) {
+	h := clientAs(t, Options{}, "nobody").HostPods(HostPodOptions{Namespace: "default"})
+	_, err := h.Enter(t.Context(), makeNode(t))
+	checkSentinel(t, err, rollout.ErrDenied)
+	fatal(t, h.Close())
+}
+
 // A pod that does not start is given up after its time, or at once where kubelet will not get over it; with kubelet's reason, and removed.
 func TestHostPodDoesNotStart(t *testing.T) {
 	h := hostPods(t, "no-start", HostPodOptions{StartTimeout: 2 * time.Second})

@@ -39,7 +39,7 @@ func ofLease() []mutant {
 		m("a pod that has ended is entered", "a pod that has ended is removed, and another one made", hostPodsFile, "if startErr != nil || seen.DeletionTimestamp", "if startErr != nil && !ended(seen) || seen.DeletionTimestamp", "^TestHostPodOutlives"),
 		m("pods are left", "the pods by which nodes are entered are removed at the end", hostPodsFile, "pod.Labels[holderLabel] == h.holder || ended(&pod)", "ended(&pod)", "^TestHostPod$"),
 		m("everybody's pods are removed", "a pod that somebody else may be using is left alone", hostPodsFile, "if h.inherited && other.UID == uid {", "if other.UID == uid {", "^TestHostPodsLeftBehind$"),
-		m("a later pod is inherited", "who came later is at work", hostPodsFile, "if h.inherited && other.UID == uid {", "if h.inherited {", "^TestHostPodsLeftBehind$"),
+		m("a later pod is inherited", "who came later is at work", hostPodsFile, "if h.inherited && other.UID == uid {", "if h.inherited && other.UID != \"\" {", "^TestHostPodsLeftBehind$"),
 		m("a pod that nobody uses stays", "a pod that was left behind ends by itself", "internal/kube/hostpod.go", "[ $n -lt %d ] && [ $idle -lt %d ]", "[ $n -lt %d ] && [ $n -lt 1%d ]", "^TestHostPodEndsByItself$"),
 	}
 }

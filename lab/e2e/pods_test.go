@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,9 +66,23 @@ func testWithoutSSH(t *testing.T, f *fixture) {
 	f.viaPods = true
 	defer func() { f.viaPods = false }()
 
+	testNoSuchImage(t, f)
 	growth{cpus: 1, mib: 128, roles: []string{"worker", "control"}, flags: []string{settle}}.test(t, f)
 	testKilledWithPods(t, f)
 	f.trueup(t, 0, "verify", f.Options.Name)
+	f.untilPodsAreGone(t)
+}
+
+// testNoSuchImage: kubelet's own reason is told for each node, and nothing is left.
+func testNoSuchImage(t *testing.T, f *fixture) {
+	r := f.beginWith(t, []string{"TRUEUP_GUEST_IMAGE=lab.local/none:1"}, "verify", f.Options.Name).wait()
+	r.expectCode(t, 8)
+	for _, node := range f.Nodes {
+		said := regexp.MustCompile(node.Name() + `: access: .*did not start within 1m0s: .*(ErrImagePull|ImagePullBackOff): .*lab\.local/none:1.*--guest-image`)
+		if !said.MatchString(r.stdout.String()) {
+			t.Errorf("%s does not say that the image of %s can't be pulled:\n%s", r, node.Name(), &r.stdout)
+		}
+	}
 	f.untilPodsAreGone(t)
 }
 
