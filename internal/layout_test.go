@@ -29,9 +29,11 @@ func allowed() map[string][]string {
 		"survey":             ports,
 		"mutants":            {}, // a tool for developers: it knows the others as text
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
+		"server/logs":        ports,
 		"server/metrics":     ports,
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
+		"server/trace":       ports,
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey"},
 	}
 }
