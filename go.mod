@@ -25,6 +25,7 @@ require (
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
 	k8s.io/klog/v2 v2.140.0
+	k8s.io/klog/v2 v2.140.0
 	k8s.io/streaming v0.36.3
 	modernc.org/sqlite v1.62.0
 	pgregory.net/rapid v1.3.0

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -33,6 +35,7 @@ const (
 	KeyTook      = "took"    // seconds
 	KeyChannel   = "channel" // for notices
 	KeyError     = "error"
+	KeyComponent = "component" // a library that speaks for itself
 )
 
 // New returns a log in the format text or json, from the level debug, info, warn or error on. Times are in UTC, durations in seconds.
@@ -53,6 +56,10 @@ func New(w io.Writer, format, level string) (*slog.Logger, error) {
 	}
 	return nil, fmt.Errorf("log format %q: expected text or json", format)
 }
+
+// Adopt makes the Kubernetes client write into the log, which else writes lines of its own form to standard error. That is one setting for the
+// whole process: it belongs into a server's start.
+func Adopt(log *slog.Logger) { klog.SetSlogLogger(log.With(KeyComponent, "client-go")) }
 
 // plain writes values in one way, whatever the format and the machine's time zone.
 func plain(_ []string, a slog.Attr) slog.Attr {

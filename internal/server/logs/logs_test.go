@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"k8s.io/klog/v2"
+
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -100,6 +102,25 @@ func TestRollout(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientGoSpeaksInOurForm(t *testing.T) {
+	var b bytes.Buffer
+	log, err := New(&b, "json", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Adopt(log)
+	defer klog.ClearLogger()
+	klog.ErrorS(errors.New("no answer"), "Watch failed", "type", "Node")
+	klog.Flush()
+	var line map[string]any
+	if err := json.Unmarshal(b.Bytes(), &line); err != nil {
+		t.Fatalf("%q: %v", b.String(), err)
+	}
+	if line["component"] != "client-go" || line["level"] != "ERROR" || line["msg"] != "Watch failed" || line["type"] != "Node" {
+		t.Errorf("got %v", line)
 	}
 }
 

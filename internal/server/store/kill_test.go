@@ -20,9 +20,15 @@ import (
 const writerPath = "TRUEUP_STORE_TEST_WRITER"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(writerPath); path != "" {
-		fmt.Fprintln(os.Stderr, write(path))
-		os.Exit(1) // only reached if it fails: it is killed while it writes
+	if path, url := os.Getenv(writerPath), os.Getenv(receiverURL); path != "" {
+		var err error
+		if url != "" {
+			err = send(path, url)
+		} else {
+			err = write(path)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) // only reached if it fails: it is killed while it works
 	}
 	os.Exit(m.Run())
 }
