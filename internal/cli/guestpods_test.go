@@ -54,6 +54,20 @@ func TestGuestViaFlags(t *testing.T) {
 	w.trueup(t, "status prod", with("TRUEUP_GUEST_IMAGE", "x")).want(t, ExitOK)
 }
 
+// Preflight asks about the rights of the pods where those are the way, in their namespace, and not elsewhere.
+func TestPreflightAsksForPodRights(t *testing.T) {
+	w := newWired(t)
+	for args, want := range map[string]bool{"--guest-via pod --guest-namespace tools": true, "": false} {
+		w.about = nil
+		w.trueup(t, "preflight prod --worker big "+args).want(t, ExitUnreachable) // no guest can be read
+		for _, r := range kube.HostPodRights("tools") {
+			if got := slices.Contains(w.about, r.Verb+" "+r.Resource+" in tools"); got != want {
+				t.Errorf("%q: asked about %v: %t, want %t; asked about %v", args, r, got, want, w.about)
+			}
+		}
+	}
+}
+
 // The rights of the pods are printed where they are asked for, and nowhere else.
 func TestRightsRBACForPods(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

@@ -22,9 +22,11 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 )
@@ -42,6 +44,7 @@ type wired struct {
 
 	mu    sync.Mutex
 	asked []string // of the Kubernetes API
+	about []string // the rights that were asked about there
 	logIn []string // users that tried to log in to the SSH server
 }
 
@@ -84,6 +87,8 @@ func (w *wired) answer(out http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Authorization") != "Bearer "+secretToken:
 		w.status(out, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		w.review(out, r)
 	case r.Method != http.MethodGet:
 		w.status(out, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case r.URL.Path == "/api/v1/nodes":
@@ -97,6 +102,25 @@ func (w *wired) answer(out http.ResponseWriter, r *http.Request) {
 	default:
 		w.status(out, http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
+}
+
+// review says no to every right that is asked about.
+func (w *wired) review(out http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	var asked authorizationv1.SelfSubjectAccessReview
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &asked); err != nil {
+		panic(err) // a client of Kubernetes sent it
+	}
+	a := asked.Spec.ResourceAttributes
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.about = append(w.about, strings.TrimSuffix(a.Verb+" "+a.Resource+"/"+a.Subresource, "/")+" in "+a.Namespace)
+	out.WriteHeader(http.StatusCreated)
+	asked.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+	reply(out, asked)
 }
 
 func (w *wired) status(out http.ResponseWriter, code int32, reason metav1.StatusReason) {

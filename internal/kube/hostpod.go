@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,9 +120,11 @@ func (h *HostPods) notMade(ctx context.Context, p *hostPod, err error) error {
 		rollout.ErrDenied, p.node, h.o.Namespace, status.Status().Message)
 }
 
-// ended tells whether nothing runs in the pod any more.
+// ended tells whether nothing runs in the pod any more: as after a reboot of its node, when the container's reason is "Unknown". A container that has ended is
+// not started again, whatever the phase still says.
 func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed ||
+		slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated != nil })
 }
 
 // started tells whether the pod's container runs. An error means that it never will.

@@ -273,7 +273,7 @@ func TestHostPodsLeftBehind(t *testing.T) {
 	dead := hostPodsAs(t, "left", "left", HostPodOptions{})
 	ended, err := enter(t, dead, node, runs())
 	fatal(t, err)
-	say(t, ended, corev1.PodStatus{Phase: corev1.PodSucceeded})
+	say(t, ended, rebooted())
 	inUse, err := enter(t, dead, other, runs())
 	fatal(t, err)
 
@@ -344,9 +344,22 @@ func TestHostPodOutlivesItsKubelet(t *testing.T) {
 	fatal(t, err)
 	say(t, third, corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded"})
 	h.pods[k.node].used = time.Now().Add(-podIdle) // long enough ago to look before it is used
-	if fourth, err := enter(t, h, k.node, runs()); err != nil || fourth.UID == third.UID {
+	fourth, err := enter(t, h, k.node, runs())
+	if err != nil || fourth.UID == third.UID {
 		t.Errorf("after its end: %v, want another pod", err)
 	}
+
+	say(t, fourth, rebooted())
+	h.pods[k.node].used = time.Now().Add(-podIdle)
+	if fifth, err := enter(t, h, k.node, runs()); err != nil || fifth.UID == fourth.UID {
+		t.Errorf("after a reboot of its node: %v, want another pod", err)
+	}
+}
+
+// rebooted is what a kubelet says of a container that had run before its node was rebooted, with a phase that does not say so.
+func rebooted() corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{}, ContainerStatuses: []corev1.ContainerStatus{{Name: hostContainer,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}}}}}
 }
 
 // A stream that breaks in the middle is no good end, and neither is one that is given up.
