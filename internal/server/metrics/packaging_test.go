@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"sigs.k8s.io/yaml"
@@ -156,9 +158,11 @@ func TestStuckIsPastEveryBound(t *testing.T) {
 		}
 		_, bound, _ := strings.Cut(a.Expr, ">")
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(bound), 64)
-		l := rollout.DefaultLimits()
-		if longest := max(l.Access, l.Resize, l.Online, l.Restart, l.Verify); err != nil || seconds <= longest.Seconds() {
-			t.Errorf("stuck is after %s s (%v), and a move may take %v", bound, err, longest)
+		limits := reflect.ValueOf(rollout.DefaultLimits())
+		for i := range limits.NumField() {
+			if d, is := reflect.TypeAssert[time.Duration](limits.Field(i)); is && (err != nil || seconds <= d.Seconds()) {
+				t.Errorf("stuck is after %s s (%v), and the bound %s is %v", bound, err, limits.Type().Field(i).Name, d)
+			}
 		}
 		return
 	}

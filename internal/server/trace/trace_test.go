@@ -175,11 +175,13 @@ func TestInterrupted(t *testing.T) {
 	tracer := tracing(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": url + "/v1/traces", "OTEL_SERVICE_NAME": "our-name"})
 	r := tracer.Rollout(About{At: noon})
 	r.Watch(event(1, "a", rollout.MoveResize, waits))
+	r.Watch(event(3, "b", rollout.MoveResize, waits)) // whatever became of the one before: its turn is over
 	r.End(rollout.Report{}, rollout.ErrInterrupted, noon.Add(5*time.Second))
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []span{{"resize", "node", "a", 1, 5, "", false}, {"node", "rollout", "a", 1, 5, "", false}, {"rollout", "", "", 0, 5, "", true}}
+	want := []span{{"resize", "node", "a", 1, 3, "", false}, {"node", "rollout", "a", 1, 3, "", false},
+		{"resize", "node", "b", 3, 5, "", false}, {"node", "rollout", "b", 3, 5, "", false}, {"rollout", "", "", 0, 5, "", true}}
 	if diff := cmp.Diff(want, c.shown()); diff != "" || c.resource["service.name"] != "our-name" {
 		t.Errorf("resource %v, spans (-want +got):\n%s", c.resource, diff)
 	}
