@@ -102,6 +102,7 @@ func (s *Sender) wakeAll() {
 }
 
 // Run sends until ctx ends. What is not sent then stays in the outbox. One channel that fails holds no other back.
+// One sender at a time runs on an outbox: for other routes, wait until this one has ended, then run the next.
 func (s *Sender) Run(ctx context.Context) {
 	if s == nil {
 		return

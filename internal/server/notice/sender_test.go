@@ -164,6 +164,7 @@ func TestRetries(t *testing.T) {
 			}})
 		post(t, s, about(Failed, "r"))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if len(up.seen) != 1 {
 			t.Errorf("the channel that works was told %d times, want once", len(up.seen))
 		}
@@ -191,6 +192,7 @@ func TestGivesUpAfterADay(t *testing.T) {
 		s, stop := running(t, Options{Outbox: NewMemory(), Routes: []Route{{Channel: down}}})
 		post(t, s, about(Failed, "r"))
 		time.Sleep(30 * time.Hour)
+		synctest.Wait()
 		attempts := len(down.seen)
 		last := down.seen[attempts-1].After
 		if last < 24*time.Hour || last > 24*time.Hour+10*time.Minute {
