@@ -78,16 +78,23 @@ type guests interface {
 	Close() error
 }
 
+// overview reads what there is in a cluster, before anything is done.
+type overview interface {
+	Claims(ctx context.Context) (map[string]string, error)
+	Nodes(ctx context.Context) ([]capacity.Node, error)
+	Holder(ctx context.Context) (kube.Holding, error)
+	AllPods(ctx context.Context) (map[string][]capacity.Pod, error)
+}
+
 // kubernetes is the way to the Kubernetes API of a cluster.
 type kubernetes interface {
 	rollout.Nodes
 	rollout.Health
 	rollout.Pods
+	rollout.Evictions
 	rollout.Shelf
-	Claims(ctx context.Context) (map[string]string, error)
-	Nodes(ctx context.Context) ([]capacity.Node, error)
-	Holder(ctx context.Context) (kube.Holding, error)
-	Missing(ctx context.Context) ([]kube.Right, error)
+	overview
+	Missing(ctx context.Context, further ...kube.Right) ([]kube.Right, error)
 	Lock() rollout.Lock
 	Close()
 }

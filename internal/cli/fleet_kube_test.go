@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 func (fleetKube) Close() {}
 
-func (f fleetKube) Missing(context.Context) ([]kube.Right, error) { return f.denied, nil }
+func (f fleetKube) Missing(context.Context, ...kube.Right) ([]kube.Right, error) {
+	return f.denied, nil
+}
 
 func (f fleetKube) Lock() rollout.Lock { return fleetLock(f) }
 
@@ -24,6 +27,41 @@ func (f fleetKube) Pods(_ context.Context, node string) ([]capacity.Pod, error) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.find(node).pods), nil
+}
+
+func (f fleetKube) AllPods(context.Context) (map[string][]capacity.Pod, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string][]capacity.Pod{}
+	for _, m := range f.nodes {
+		out[m.node.Name] = slices.Clone(m.pods)
+	}
+	return out, nil
+}
+
+// Evict ends the pod at once, and its controller makes another one elsewhere, which nobody here looks for.
+func (f fleetKube) Evict(_ context.Context, pod capacity.Pod) error {
+	f.call("evict " + pod.Name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held[pod.Name] {
+		return &rollout.BlockedError{Pod: pod.String(), Reason: "the budget " + pod.Name + " needs it"}
+	}
+	return f.end(pod)
+}
+
+func (f fleetKube) Delete(_ context.Context, pod capacity.Pod) error {
+	f.call("delete " + pod.Name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end(pod)
+}
+
+func (f fleetKube) end(pod capacity.Pod) error {
+	for _, m := range f.nodes {
+		m.pods = slices.DeleteFunc(slices.Clone(m.pods), func(p capacity.Pod) bool { return p.UID == pod.UID })
+	}
+	return nil
 }
 
 func (f fleetKube) Holder(context.Context) (kube.Holding, error) {
@@ -86,9 +124,11 @@ func (fleetKube) Watch(ctx context.Context, _ string) (<-chan struct{}, error) {
 
 func (f fleetKube) Patch(_ context.Context, p rollout.NodePatch) (capacity.Node, error) {
 	f.call("patch " + p.Name)
+	vm, _ := f.VM(f.find(p.Name).id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.find(p.Name)
+	m.off = m.off || vm.State == standin.VMStopped
 	if p.ResourceVersion != m.node.ResourceVersion {
 		return capacity.Node{}, rollout.ErrConflict
 	}

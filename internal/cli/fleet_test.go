@@ -38,6 +38,7 @@ type fleet struct {
 	nodes    []*node
 	lease    kube.Holding
 	denied   []kube.Right
+	held     map[string]bool // pods, by name, that a disruption budget holds
 	trusted  map[string]bool // nodes whose host key is on file; nil: all
 	leaseErr error
 	shelf    map[string]string // claims on the Lease, by instance id
@@ -57,6 +58,7 @@ type node struct {
 	mute   bool  // a restarted kubelet does not post
 	inside capacity.Inspection
 	closed error // why it can't be inspected
+	off    bool  // its instance was found stopped
 	name   string
 	pods   []capacity.Pod
 	reject string         // why a restarted kubelet rejects the pods; empty if it takes them
@@ -274,11 +276,17 @@ func (f fleetGuests) Inspect(_ context.Context, t rollout.Target) (capacity.Insp
 
 func (g fleetGuest) Probe(ctx context.Context) (capacity.Guest, error) {
 	domain, err := g.Sim().Domain(ctx, g.m.id)
-	if err != nil {
-		return capacity.Guest{}, err
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err != nil {
+		g.m.off = true
+		return capacity.Guest{}, fmt.Errorf("%w: %w", rollout.ErrUnreachable, err)
+	}
+	if g.m.off {
+		g.m.off = false
+		g.m.boot(domain.VCPUs, domain.MemoryMiB)
+		g.touch(g.m)
+	}
 	g.m.guest.CPUsPresent = domain.VCPUs
 	g.m.guest.BlocksOffline = domain.MemoryMiB/blockMiB - g.m.guest.BlocksOnline
 	return g.m.reading(), g.m.lost

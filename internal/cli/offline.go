@@ -25,7 +25,7 @@ func (s *session) planOffline(ctx context.Context, flags goalFlags, offerings ma
 	if len(flags.nodes) > 0 {
 		return planDocument{}, usageErrorf("cluster %s is %s: CloudStack changes all nodes of a role then; leave out --node", s.cluster.Name, s.cluster.State)
 	}
-	doc, err := s.checked(ctx, offerings, true)
+	doc, err := s.checked(ctx, scope{offerings: offerings, offline: true})
 	if err != nil {
 		return doc, err
 	}

@@ -24,6 +24,7 @@ type goalFlags struct {
 	offering              string
 	nodes, ignore         []string
 	noOnline              bool
+	cold                  coldFlags
 	settle                time.Duration
 	looking               bool // not a flag: nothing is to be changed by this account
 }
@@ -42,6 +43,7 @@ func (g *goalFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&g.control, "control", "", "compute `offering` for the control-plane nodes")
 	c.Flags().StringVar(&g.etcd, "etcd", "", "compute `offering` for dedicated etcd nodes")
 	c.Flags().StringSliceVar(&g.ignore, "ignore", nil, "go on against this failed `check`, by its name in trueup preflight; may be repeated; kept in the history")
+	g.cold.add(c)
 	c.Flags().BoolVar(&g.noOnline, "no-online", false, "do not bring up plugged CPUs and memory blocks in the guest, only verify that something else does")
 	c.Flags().DurationVar(&g.settle, "settle", rollout.DefaultSettle, "how long the restarted kubelet must run before its node is given back")
 }
@@ -61,6 +63,7 @@ type planDocument struct {
 	seen    map[string]rollout.Observation // what was planned on, by instance id
 	byNode  bool                           // nodes were named, so that others of their roles are left out
 	ignored []string                       // checks that the person decided to go on against
+	before  func(context.Context) error    // what is done before the first node, after the question; nil if nothing is
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -116,6 +119,9 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	if err := checkIgnored(flags.ignore); err != nil {
 		return planDocument{}, err
 	}
+	if err := flags.cold.check(); err != nil {
+		return planDocument{}, err
+	}
 	offerings, err := s.offerings(ctx, flags)
 	if err != nil {
 		return planDocument{}, err
@@ -123,20 +129,20 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	if preflight.NothingRuns(s.cluster.State) {
 		return s.planOffline(ctx, flags, offerings)
 	}
-	doc, err := s.checked(ctx, offerings, false)
+	doc, err := s.checked(ctx, scope{offerings: offerings, method: flags.cold.goal().Method})
 	if err != nil {
 		return planDocument{}, err
 	}
 	doc.Preflight = preflight.Ignore(doc.Preflight, flags.ignore)
 	goals := map[rollout.Role]rollout.Goal{}
 	for role, o := range offerings {
-		goals[role] = rollout.Goal{Offering: o, NoOnline: flags.noOnline, Settle: flags.settle, Ignore: flags.ignore}
+		goals[role] = flags.goal(o)
 	}
 	doc.Goals = goals
 	if doc.refused() {
 		return doc, nil // the cluster as a whole: its nodes need not be read
 	}
-	nodes, rights, err := s.look(ctx)
+	nodes, rights, err := s.look(ctx, furtherRights(flags.cold.goal().Method)...)
 	if err != nil {
 		return planDocument{}, err
 	}
@@ -150,6 +156,7 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 		checks = preflight.ForLooking(checks)
 	}
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(checks, flags.ignore)...)
+	doc.Preflight = append(doc.Preflight, preflight.Ignore(s.room(ctx, nodes, perNode), flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err
 	}
@@ -183,15 +190,28 @@ func (d *planDocument) take(p rollout.Plan, members []rollout.Member) {
 	}
 }
 
-// checked is a plan without nodes yet: the checks of the cluster as a whole, for a live rollout or for a change of what does not run.
-func (s *session) checked(ctx context.Context, offerings map[rollout.Role]capacity.Offering, offline bool) (planDocument, error) {
+// scope is what the checks of a cluster as a whole are for.
+type scope struct {
+	offerings map[rollout.Role]capacity.Offering // the goals', if any is named
+	method    rollout.Method
+	offline   bool // nothing runs, and CloudStack alone is changed
+}
+
+// checked is a plan without nodes yet: the checks of the cluster as a whole.
+func (s *session) checked(ctx context.Context, of scope) (planDocument, error) {
 	facts, err := s.cloudStack.Facts(ctx, s.cluster)
 	if err != nil {
 		return planDocument{}, err
 	}
 	cluster := s.facts(facts)
-	cluster.Offline, cluster.Needed = offline, cloudstack.Needed(offline)
-	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(cluster, offerings)}
+	cluster.Offline, cluster.Cold, cluster.Needed = of.offline, of.method == rollout.MethodCold, cloudstack.Needed(of.offline)
+	if cluster.Cold {
+		cluster.Needed = cloudstack.NeededCold()
+	}
+	if s.cluster.State == stateAlert {
+		cluster.StoppedByUs = s.coldOpen(ctx)
+	}
+	doc := planDocument{header: kind("Plan"), Preflight: preflight.Checks(cluster, of.offerings)}
 	doc.ClusterID, doc.ClusterName = s.cluster.ID, s.cluster.Name
 	return doc, nil
 }
@@ -235,6 +255,9 @@ func (s *session) members(nodes []survey.Node, goalOf func(survey.Node) *rollout
 			continue
 		}
 		for _, p := range n.Problems {
+			if p.View == capacity.ViewGuest && n.Claim != nil && n.Claim.Cold != nil {
+				continue // it is stopped, or being started
+			}
 			errs = append(errs, fmt.Errorf("%s: %w", n.Target.Name, p))
 		}
 		seen := n.Observation()

@@ -6,16 +6,17 @@ import (
 	"sync"
 
 	"github.com/cks-trueup/trueup/internal/cloudstack"
+	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
 	"github.com/cks-trueup/trueup/internal/survey"
 )
 
 // look surveys the nodes and, at the same time, asks the API server about the rights that a rollout needs.
-func (s *session) look(ctx context.Context) (nodes []survey.Node, rights preflight.Kubernetes, err error) {
+func (s *session) look(ctx context.Context, further ...kube.Right) (nodes []survey.Node, rights preflight.Kubernetes, err error) {
 	var both sync.WaitGroup
 	if s.kube != nil {
-		both.Go(func() { rights = s.rights(ctx) })
+		both.Go(func() { rights = s.rights(ctx, further...) })
 	}
 	nodes, err = s.survey(ctx)
 	both.Wait()
@@ -23,8 +24,8 @@ func (s *session) look(ctx context.Context) (nodes []survey.Node, rights preflig
 }
 
 // rights asks the API server. Who can't be asked is told of by the survey.
-func (s *session) rights(ctx context.Context) (out preflight.Kubernetes) {
-	missing, err := s.kube.Missing(ctx)
+func (s *session) rights(ctx context.Context, further ...kube.Right) (out preflight.Kubernetes) {
+	missing, err := s.kube.Missing(ctx, further...)
 	if err != nil {
 		out.Problem = oneLine(err.Error())
 		return out
@@ -49,6 +50,9 @@ func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[st
 	for _, n := range nodes {
 		i, goal := n.Views.Instance, goals[n.Target.InstanceID].Offering
 		this := kind{i.OfferingID, goal.ID}
+		if goals[n.Target.InstanceID].Method == rollout.MethodCold {
+			continue // a stopped machine takes any offering, and the list is about running ones
+		}
 		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || !goal.DynamicScaling || asked[this] {
 			continue
 		}

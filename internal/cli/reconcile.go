@@ -38,7 +38,7 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, nil, false)
+	doc, err := s.checked(ctx, scope{})
 	if err != nil {
 		return err
 	}

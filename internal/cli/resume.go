@@ -36,7 +36,7 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, nil, false)
+	doc, err := s.checked(ctx, scope{method: s.openMethod(ctx)})
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func unfinishedGoals(open rollout.LeaseState, nodes []survey.Node) map[string]ro
 		if g, ok := open.Goals[n.Target.InstanceID]; ok {
 			goals[n.Target.InstanceID] = g
 		} else if n.Claim != nil {
-			goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Claim.Goal, Settle: rollout.DefaultSettle}
+			goals[n.Target.InstanceID] = n.Claim.Asked()
 		}
 	}
 	return goals
@@ -102,7 +102,7 @@ func (s *session) continues(ctx context.Context, p rollout.Plan) (string, error)
 	}
 	for _, vm := range s.cluster.VMs {
 		was, ok := open.Goals[vm.Instance.ID]
-		if now, same := planned[vm.Instance.ID]; ok && (!same || now.Offering.ID != was.Offering.ID) {
+		if now, same := planned[vm.Instance.ID]; ok && (!same || now.Offering.ID != was.Offering.ID || now.Method != was.Method) {
 			return "", withCode(ExitHeld, fmt.Errorf("nothing was changed: run %s of %s is not finished, and its goal is another one (%s; asked for now: %s): finish it with `trueup resume %s`, or give it up with `trueup abort %s`",
 				open.Run, open.Actor, s.goals(open.Goals), s.goals(planned), s.cluster.Name, s.cluster.Name))
 		}
@@ -134,6 +134,7 @@ func (s *session) planFor(ctx context.Context, doc *planDocument, nodes []survey
 		return err
 	}
 	s.inspect(ctx, members)
+	s.readPods(ctx, members)
 	doc.take(rollout.NewPlan(s.cluster.ID, s.cluster.Name, nil, members), members)
 	return nil
 }

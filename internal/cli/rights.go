@@ -54,6 +54,7 @@ const defaultAccount = kube.LeaseNamespace + "/trueup"
 func (a *app) rbacCommand() *cobra.Command {
 	var to kube.Subjects
 	var look bool
+	var method string
 	c := &cobra.Command{
 		Use:   "rbac",
 		Short: "Print roles and bindings for the Kubernetes cluster",
@@ -62,6 +63,8 @@ in the Kubernetes cluster: a ClusterRole, Roles in kube-system and default, and
 their bindings. Without a name they are for a service account of its own,
 ` + defaultAccount + `. A manifest names all who have the rights: applied
 again with other names, it takes them from those who are not named any more.
+
+With --method cold also what that method needs: it evicts pods.
 
 With --guest-via pod also what that way into the nodes needs, in the namespace
 of --guest-namespace. Whoever has that is root on every node, with --look-only
@@ -78,6 +81,14 @@ as well.`,
 			if err != nil {
 				return err
 			}
+			switch {
+			case method != methodLive && method != methodCold:
+				return usageErrorf("--method %s: it is live or cold", method)
+			case method == methodCold && look:
+				return usageErrorf("--method cold changes a cluster, and --look-only is for what changes nothing: choose one")
+			case method == methodCold:
+				further = append(further, kube.ColdRights()...)
+			}
 			manifest, err := kube.RBAC(to, !look, a.Version, further...)
 			if err != nil {
 				return withCode(ExitUsage, err)
@@ -89,6 +100,7 @@ as well.`,
 	c.Flags().StringArrayVar(&to.Users, "user", nil, "`user` who gets the rights; repeatable")
 	c.Flags().StringArrayVar(&to.Groups, "group", nil, "`group` that gets the rights; repeatable")
 	c.Flags().StringArrayVar(&to.ServiceAccounts, "service-account", nil, "`NAMESPACE/NAME` of a service account, which is made; repeatable")
+	c.Flags().StringVar(&method, "method", methodLive, "with cold, also what that `method` needs")
 	c.Flags().BoolVar(&look, "look-only", false, "only what commands need that change nothing")
 	return c
 }

@@ -19,6 +19,7 @@ type runFlags struct {
 	why    string
 	output string
 	limits rollout.Limits
+	power  time.Duration
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -29,6 +30,8 @@ func (f *runFlags) add(c *cobra.Command) {
 	flags.DurationVar(&f.limits.Access, "access-timeout", f.limits.Access, "how long reads may fail in a row")
 	flags.DurationVar(&f.limits.Resize, "resize-timeout", f.limits.Resize, "bound of one offering change in CloudStack")
 	flags.DurationVar(&f.limits.Online, "online-timeout", f.limits.Online, "bound until the guest shows its new hardware")
+	flags.DurationVar(&f.limits.Drain, "drain-timeout", f.limits.Drain, "cold method: bound until every pod that can run elsewhere has left the node")
+	flags.DurationVar(&f.power, "power-timeout", f.limits.Stop, "cold method: bound of each stop and of each start of an instance")
 	flags.DurationVar(&f.limits.Verify, "verify-timeout", f.limits.Verify, "bound until the Node is verified after the restart")
 	addOutput(c, &f.output, "text", "json", "yaml")
 }
@@ -38,7 +41,8 @@ func (f *runFlags) check() error {
 	for _, l := range []struct {
 		flag string
 		d    time.Duration
-	}{{"--access-timeout", f.limits.Access}, {"--resize-timeout", f.limits.Resize}, {"--online-timeout", f.limits.Online}, {"--verify-timeout", f.limits.Verify}} {
+	}{{"--access-timeout", f.limits.Access}, {"--resize-timeout", f.limits.Resize}, {"--online-timeout", f.limits.Online}, {"--verify-timeout", f.limits.Verify},
+		{"--drain-timeout", f.limits.Drain}, {"--power-timeout", f.power}} {
 		if l.d <= 0 {
 			return usageErrorf("%s %s: it must be longer than nothing", l.flag, l.d)
 		}
@@ -58,11 +62,11 @@ type job struct {
 
 // perform walks the plan, shows it, keeps the history, and prints the report. The error carries the exit code.
 func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error {
-	f.limits.Effect = kube.EffectDeadline
+	f.limits.Effect, f.limits.Stop, f.limits.Start = kube.EffectDeadline, f.power, f.power
 	stop := make(chan struct{})
 	shown := a.progress(j.plan)
 	ended := a.underWay(shown, func() { close(stop) })
-	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Shelf: s.kube, Health: s.kube, Pods: s.kube, Clock: a.clock,
+	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Shelf: s.kube, Health: s.kube, Pods: s.kube, Power: s.cloudStack, Evictions: s.kube, Clock: a.clock,
 		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, ByNode: j.byNode, Stop: stop,
 		Watcher: func(e rollout.Event) { s.control.workOn(e.Target); shown.Event(e) },
 		Author:  rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}

@@ -30,7 +30,11 @@ type planRequest struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Ignore   []string `json:"ignore,omitempty"`
 	NoOnline bool     `json:"noOnline,omitempty"`
-	Settle   string   `json:"settle"` // as time.Duration prints it
+	// Method and what follows are those of the cold method; empty for the live one.
+	Method       string   `json:"method,omitempty"`
+	DeletePods   []string `json:"deletePods,omitempty"`
+	AcceptOutage bool     `json:"acceptOutage,omitempty"`
+	Settle       string   `json:"settle"` // as time.Duration prints it
 }
 
 // reading is what a plan rests on, of the cluster or of one machine: facts by their names, as people read them.
@@ -45,7 +49,8 @@ const ofCluster = "cluster"
 
 // remember keeps what the plan was asked for and what it rests on.
 func (d *planDocument) remember(s *session, flags goalFlags) {
-	d.Request = planRequest{Ignore: flags.ignore, NoOnline: flags.noOnline, Settle: flags.settle.String()}
+	d.Request = planRequest{Ignore: flags.ignore, NoOnline: flags.noOnline, Settle: flags.settle.String(),
+		Method: string(flags.cold.goal().Method), DeletePods: flags.cold.deletePods, AcceptOutage: flags.cold.acceptOutage}
 	for role, into := range map[rollout.Role]*string{rollout.RoleWorker: &d.Request.Worker, rollout.RoleControl: &d.Request.Control, rollout.RoleEtcd: &d.Request.Etcd} {
 		*into = d.Goals[role].Offering.ID
 	}
@@ -245,7 +250,8 @@ func (p *savedPlan) flags() (goalFlags, error) {
 	if err != nil {
 		err = usageErrorf("--plan: %s: settle: %w", p.file, err)
 	}
-	return goalFlags{worker: r.Worker, control: r.Control, etcd: r.Etcd, nodes: r.Nodes, ignore: r.Ignore, noOnline: r.NoOnline, settle: settle}, err
+	return goalFlags{worker: r.Worker, control: r.Control, etcd: r.Etcd, nodes: r.Nodes, ignore: r.Ignore, noOnline: r.NoOnline, settle: settle,
+		cold: coldFlags{method: first(r.Method, methodLive), deletePods: r.DeletePods, acceptOutage: r.AcceptOutage}}, err
 }
 
 // expectSame refuses a plan that is made anew if what the saved one rests on holds no longer.

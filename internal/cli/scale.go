@@ -19,12 +19,16 @@ func (a *app) scaleCommand() *cobra.Command {
 	var f scaleFlags
 	c := &cobra.Command{
 		Use:   "scale CLUSTER [--worker|--control|--etcd OFFERING]",
-		Short: "Take the nodes to a bigger offering, one at a time",
+		Short: "Take the nodes to another offering, one at a time",
 		Long: `Take the nodes of a running cluster to a bigger offering, one at a time:
 cordon, resize live through CloudStack, bring up and verify CPUs and memory in
 the guest, restart kubelet once, verify the Node, give schedulability back.
 The next node starts only after the present one is verified. Nothing is
 drained or evicted.
+
+With --method cold each node is drained by evictions instead, its instance
+stopped, given its offering and started, and the Node verified. That shrinks
+too, and works where nothing can be scaled live.
 
 The same command again goes on where an earlier run ended, whatever ended it.
 The first interrupt stops at the next safe point, a second one at once; both
@@ -127,7 +131,11 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 		return a.printReport(run.output, s.cluster.Name, unchanged(doc), nil)
 	}
 	if doc.Changes() {
-		if err := a.confirm(ctx, run.yes, fmt.Sprintf("Change %s of %s now?", plural(changing(doc.Plan), "node"), doc.ClusterName)); err != nil {
+		question := fmt.Sprintf("Change %s of %s now?", plural(changing(doc.Plan), "node"), doc.ClusterName)
+		if isCold(doc.Plan) {
+			question = coldQuestion(doc.Plan)
+		}
+		if err := a.confirm(ctx, run.yes, question); err != nil {
 			return err
 		}
 	}
@@ -135,8 +143,19 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 	if len(doc.ignored) > 0 {
 		notes = append(notes, "checks ignored: "+strings.Join(doc.ignored, ", "))
 	}
-	return a.perform(ctx, s, run, job{notes: notes, command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
-		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Walk(ctx, doc.Plan) }})
+	err = a.perform(ctx, s, run, job{notes: notes, command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
+		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
+			if doc.before != nil {
+				if err := doc.before(ctx); err != nil {
+					return rollout.Report{Run: r.Run}, err
+				}
+			}
+			return r.Walk(ctx, doc.Plan)
+		}})
+	if err == nil && isCold(doc.Plan) {
+		return a.awaitRunning(ctx, s)
+	}
+	return err
 }
 
 // unchanged is the report of a plan with nothing to do.

@@ -32,9 +32,7 @@ func makePod(t *testing.T, node, name string, status corev1.PodStatus, edit ...f
 }
 
 func TestPods(t *testing.T) {
-	_, err := admin(t).CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
-	fatal(t, err) // no controller runs here that would make it
+	serviceAccountOfPods(t)
 	node, other := makeNode(t), makeNode(t)
 	ready := []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	running := makePod(t, node, "pods-a", corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready,

@@ -183,7 +183,7 @@ func TestRightsAreTheRequests(t *testing.T) {
 	}
 	requests["get pods/exec"] = true // the same as create by another method: a refusal is told as that of create
 	listed := map[string]bool{}
-	for _, r := range slices.Concat(Rights(), HostPodRights("n")) {
+	for _, r := range slices.Concat(Rights(), HostPodRights("n"), ColdRights()) {
 		listed[r.Verb+" "+r.Resource] = true
 		if r.For == "" || r.Without == "" {
 			t.Errorf("%s is not explained", r)
@@ -264,16 +264,18 @@ func TestRightsAreExplained(t *testing.T) {
 	}
 }
 
-// So has the table of what the way by pods needs.
-func TestHostPodRightsAreExplained(t *testing.T) {
-	var rows strings.Builder
-	for _, r := range HostPodRights("n") {
-		fmt.Fprintf(&rows, "| %s %s | %s | %s |\n", r.Verb, r.Resource, r.For, r.Without)
-	}
+// So have the tables of what the way by pods needs, and the cold method.
+func TestFurtherRightsAreExplained(t *testing.T) {
 	text, err := os.ReadFile("../../docs/rbac.md")
 	fatal(t, err)
-	if !strings.Contains(string(text), "|---|---|---|\n"+rows.String()+"\n") {
-		t.Errorf("docs/rbac.md must have these rows and no others:\n%s", rows.String())
+	for _, rights := range [][]Right{HostPodRights("n"), ColdRights()} {
+		var rows strings.Builder
+		for _, r := range rights {
+			fmt.Fprintf(&rows, "| %s %s | %s | %s |\n", r.Verb, r.Resource, r.For, r.Without)
+		}
+		if !strings.Contains(string(text), "|---|---|---|\n"+rows.String()+"\n") {
+			t.Errorf("docs/rbac.md must have these rows and no others:\n%s", rows.String())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -10,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Missing asks the API server which of the rights that the client needs this user lacks, all at once. Every user may ask about itself (ClusterRole system:basic-user).
-func (c *Client) Missing(ctx context.Context) ([]Right, error) {
-	rights := c.rights
+// Missing asks the API server which of the rights that the client needs, and of further ones, this user lacks, all at once. Every user may ask about itself (ClusterRole system:basic-user).
+func (c *Client) Missing(ctx context.Context, further ...Right) ([]Right, error) {
+	rights := slices.Concat(c.rights, further)
 	allowed := make([]bool, len(rights))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, r := range rights {

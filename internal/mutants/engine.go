@@ -49,7 +49,7 @@ func ofNext() []mutant {
 		m("follow a claim for another goal", "a changed goal is refused while the first one is open",
 			"case claim.Goal.ID != goal.Offering.ID:", "case claim.Goal.ID == \"\":"),
 		m("skip the identity check", "nothing is done on a machine that is not the instance",
-			"if c := checkIdentity(seen); !c.OK {", "if c := checkIdentity(seen); !c.OK && seen.Guest.ProductUUID == \"\" {"),
+			"if c := checkIdentity(seen); !c.OK && !identityUnread(claim, seen) {", "if c := checkIdentity(seen); !c.OK && seen.Guest.ProductUUID == \"\" {"),
 		m("identity without the guest", "SSH must lead to the instance", "OK: guest == id && node == id,", "OK: node == id,"),
 		m("identity without the Node", "the Node must be the instance", "OK: guest == id && node == id,", "OK: guest == id,"),
 		m("go on beside another tool", "marks of other tools stop the rollout in every look, not in the first alone",

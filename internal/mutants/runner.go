@@ -21,15 +21,15 @@ func ofClaims() []mutant {
 		return mutant{name: name, promise: promise, file: file, was: was, becomes: becomes, by: rolloutTests(tests)}
 	}
 	return []mutant{
-		m("cordon without a claim", "a node is never left cordoned without a claim that says why", claimMove, "patch.Claim = &text\n\treturn w.patchNode(ctx, patch)",
-			"if patch.Unschedulable == nil {\n\t\tpatch.Claim = &text\n\t}\n\treturn w.patchNode(ctx, patch)", "^TestRolloutOfThreeNodes$"),
+		m("cordon without a claim", "a node is never left cordoned without a claim that says why", claimMove, "patch.Claim = &text\n\terr = w.patchNode(ctx, patch)",
+			"if patch.Unschedulable == nil {\n\t\tpatch.Claim = &text\n\t}\n\terr = w.patchNode(ctx, patch)", "^TestRolloutOfThreeNodes$"),
 		m("claim without a cordon", "a node is cordoned before it is resized, in the patch that writes the claim", claimMove, "patch.Unschedulable = new(true)", "patch.Unschedulable = nil", "^TestRolloutOfThreeNodes$"),
 		m("patch on a newer reading", "a patch is conditional on the very reading that led to it", claimMove, "n, err := w.Nodes.Patch(ctx, patch)",
 			"if now, err := w.Nodes.Node(ctx, patch.Name); err == nil {\n\t\tpatch.ResourceVersion = now.ResourceVersion\n\t}\n\tn, err := w.Nodes.Patch(ctx, patch)", "^TestThirdParties$"),
 		m("amend a claim that is another run's", "a claim that another run has taken over is not written to", claimMove, "if w.claim == nil || w.claim.Tenure() != w.tenure {", "if w.claim == nil {", "^TestAmend"),
-		m("own a foreign cordon", "a node that somebody else had cordoned stays cordoned", makeFile, "Cordoned:  hasNode && !seen.Node.Unschedulable && changesSize(goal, seen),", "Cordoned:  changesSize(goal, seen),", "^TestNewClaim|^TestForeignCordonStays$"),
+		m("own a foreign cordon", "a node that somebody else had cordoned stays cordoned", makeFile, "hasNode && !seen.Node.Unschedulable && (cold != nil || changesSize(goal, seen)),", "changesSize(goal, seen),", "^TestNewClaim|^TestForeignCordonStays$"),
 		m("own a foreign scale-down mark", "the autoscaler's mark of somebody else stays", makeFile, "ScaleDown: hasNode && !seen.Node.ScaleDownDisabled,", "ScaleDown: true,", "^TestNewClaim|^TestForeignCordonStays$"),
-		m("cordon for CPU speed alone", "nothing is cordoned where nothing of the kind is needed", makeFile, "Cordoned:  hasNode && !seen.Node.Unschedulable && changesSize(goal, seen),", "Cordoned:  !seen.Node.Unschedulable,", "^TestNewClaim|^TestSpeedAlone$"),
+		m("cordon for CPU speed alone", "nothing is cordoned where nothing of the kind is needed", makeFile, "hasNode && !seen.Node.Unschedulable && (cold != nil || changesSize(goal, seen)),", "!seen.Node.Unschedulable,", "^TestNewClaim|^TestSpeedAlone$"),
 		m("uncordon a foreign cordon", "only what our claim cordoned is uncordoned", makeFile, "claim.Cordoned && seen.Node.Unschedulable && seen", "seen.Node.Unschedulable && seen", "^TestRelease"),
 		m("uncordon without owning", "a node that somebody cordoned anew stays cordoned: managedFields show whose it is", makeFile, " && seen.Node.UnschedulableBy == FieldManager\n", "\n", "^TestRelease|^TestThirdParties$"),
 		m("release keeps the cordon", "what was taken is given back", releaseMove, "patch.Unschedulable = new(false)", "patch.Unschedulable = nil", "^TestRolloutOfThreeNodes$"),
@@ -39,7 +39,7 @@ func ofClaims() []mutant {
 		m("take over keeps a failed job", "a new attempt tries once more what failed", makeFile, "case claim.Resize.Refused != \"\", job != nil && job.Status == JobFailed:", "case claim.Resize.Refused != \"\", job != nil && job.Status == JobFailed && claim.Run == \"\":", "^TestAdopt$|^TestNewAttempt"),
 		m("take over forgets a restart", "a takeover never restarts a kubelet again", makeFile, "if restarted(&claim, seen) && hardwareChanged(&claim, seen) {", "if restarted(&claim, seen) {", "^TestAdopt$"),
 		m("read a newer version's claim", "a claim that this version can't know is not guessed at", "internal/rollout/claim.go", "if c.Version < 1 || c.Version > claimVersion {", "if c.Version < 1 {", "^TestUnreadable"),
-		m("give back what was touched", "on the way out of an error, only a node on which nothing was done is given back", makeFile, "claim.Resize == nil && claim.Restart == nil && checkAsBefore", "checkAsBefore", "^TestFaults$|^TestGive"),
+		m("give back what was touched", "on the way out of an error, only a node on which nothing was done is given back", makeFile, "claim.Resize == nil && claim.Restart == nil && (claim", "(claim", "^TestFaults$|^TestGive"),
 	}
 }
 
@@ -49,9 +49,9 @@ func ofRunner() []mutant {
 		return mutant{name: name, promise: promise, file: file, was: was, becomes: becomes, by: rolloutTests(tests)}
 	}
 	return []mutant{
-		m("skip the Lease check", "no effect without a look at the Lease just before it", actFile, "if err := w.Lock.Check(effect, w.tenure); err != nil {", "if err := w.Lock.Check(effect, w.tenure); err != nil && step.Action == ActionAdopt {", "^TestNoEffectAfterTheLeaseIsLost$"),
-		m("skip the Lease check before the restart", "the look at the Lease comes before every effect", actFile, "if err := w.Lock.Check(effect, w.tenure); err != nil {", "if err := w.Lock.Check(effect, w.tenure); err != nil && step.Action != ActionRestart {", "^TestEachAction|^TestNoEffectAfterTheLeaseIsLost$"),
-		m("Lease check's error ignored", "no effect after a failed read of the Lease", actFile, "if err := w.Lock.Check(effect, w.tenure); err != nil {", "if err := w.Lock.Check(effect, w.tenure); errors.Is(err, ErrLost) {", "^TestFaults$"),
+		m("skip the Lease check", "no effect without a look at the Lease just before it", actFile, "if err := w.fence(effect); err != nil {", "if err := w.fence(effect); err != nil && step.Action == ActionAdopt {", "^TestNoEffectAfterTheLeaseIsLost$"),
+		m("skip the Lease check before the restart", "the look at the Lease comes before every effect", actFile, "if err := w.fence(effect); err != nil {", "if err := w.fence(effect); err != nil && step.Action != ActionRestart {", "^TestEachAction|^TestNoEffectAfterTheLeaseIsLost$"),
+		m("Lease check's error ignored", "no effect after a failed read of the Lease", actFile, "if err := w.fence(effect); err != nil {", "if err := w.fence(effect); errors.Is(err, ErrLost) {", "^TestFaults$"),
 		m("a lost Lease is waited for", "a runner whose Lease was lost ends", actFile, "case transient(ctx, err):\n\t\treturn w.wait(ctx, Step{Kind: KindWait, Move: step.Move, Check: capacity.Check{Layer: capacity.LayerAccess,\n\t\t\tWhat: \"reading the Lease",
 			"case transient(ctx, err), errors.Is(err, ErrLost):\n\t\treturn w.wait(ctx, Step{Kind: KindWait, Move: step.Move, Check: capacity.Check{Layer: capacity.LayerAccess,\n\t\t\tWhat: \"reading the Lease", "^TestNoEffectAfterTheLeaseIsLost$"),
 		m("keep a fault without the Lease", "nothing is written after the Lease was lost, not even the fault", claimMove, "if w.Lock.Check(ctx, w.tenure) != nil {\n\t\treturn\n\t}\n", "", "^TestNothingIsWritten"),
@@ -73,7 +73,7 @@ func ofRunner() []mutant {
 		m("ask no health", "the API server's own word is part of every look", observeFile, "if w.Health == nil {", "if w.Health != nil {", "^TestControlPlaneIs"),
 		m("a wait without a bound", "every wait ends", waitFile, "if left <= 0 {", "if left <= 0 && step.Check.OK {", "^TestFaults$"),
 		m("a bound that starts anew", "a node that comes and goes does not start its bounds anew", walkFile, "d := w.node.Moves[m]\n", "d := time.Duration(0)\n", "^TestFlapping"),
-		m("do not stop when asked", "an interrupt ends at the next safe point", actFile, "if w.stopped() {", "if w.stopped() && step.Action == ActionAdopt {", "^TestStopAtAnyTime$|^TestNoEffectAfterTheWish"),
+		m("do not stop when asked", "an interrupt ends at the next safe point", actFile, "if w.stopped() && !w.down() {", "if w.stopped() && step.Action == ActionAdopt {", "^TestStopAtAnyTime$|^TestNoEffectAfterTheWish"),
 		m("abort what is not healthy", "only a node that is verified healthy is given back, unless forced", "internal/rollout/abort.go", "failed && !force {", "failed && !force && c.What == \"\" {", "^TestAbort"),
 		m("abort without the Lease", "no effect without a look at the Lease, also in abort", "internal/rollout/abort.go", "if err := w.Lock.Check(effect, w.tenure); err != nil {", "if err := w.Lock.Check(effect, w.tenure); err != nil && w.claim == nil {", "^TestAbort"),
 		m("abort while a job is pending", "a node whose resize is under way is not given back", "internal/rollout/abort.go", "OK: w.seen.Job == nil || w.seen.Job.Status != JobPending,", "OK: w.seen.Job == nil || w.seen.Job.ID != \"\",", "^TestAbort"),

@@ -58,6 +58,10 @@ type Cluster struct {
 	Hypervisors []string
 	// Offline says that nothing of the cluster runs, and that its offerings are to be changed in CloudStack alone.
 	Offline bool
+	// Cold says that the nodes are to be stopped and started: no running machine is scaled.
+	Cold bool
+	// StoppedByUs says that an unfinished rollout of the cold method is open: CloudStack calls the cluster Alert while one of its machines is stopped.
+	StoppedByUs bool
 	// Commands are the API commands that the account may use; nil if they can't be read. Needed are those without which the change is not begun.
 	Commands, Needed []string
 }
@@ -70,7 +74,7 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 			out = append(out, members(c, role, goal), fixed(role, goal))
 		}
 	}
-	if c.Offline {
+	if c.Offline || c.Cold {
 		return append(out, commands(c))
 	}
 	return append(out, cloudStackVersion(c), hypervisor(c), dynamicScaling(c), commands(c))
@@ -79,7 +83,7 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 // Ignorable tells whether a person may decide to go on against a check of the cluster. What they may read of it can be wrong; its state and type are not.
 func Ignorable(id string) bool {
 	switch id {
-	case "zone-dynamic-scaling", "cloudstack-permissions", "cloudstack-version", "kubernetes-permissions", "offering-compatible":
+	case "zone-dynamic-scaling", "cloudstack-permissions", "cloudstack-version", "kubernetes-permissions", "offering-compatible", "requests-fit":
 		return true
 	}
 	return false
@@ -118,6 +122,9 @@ func managed(c Cluster) Check {
 
 func running(c Cluster) Check {
 	out := Check{ID: "cluster-state", Name: "cluster state", Verdict: verdict(c.State == "Running" || c.Offline && NothingRuns(c.State)), Evidence: fmt.Sprintf("cluster %s is %s", c.Name, orUnknown(c.State))}
+	if c.State == "Alert" && c.StoppedByUs {
+		out.Verdict, out.Evidence = Warn, out.Evidence+", as long as a machine is stopped by the unfinished rollout"
+	}
 	if out.Verdict == Fail {
 		out.Remedy = stateRemedy(c.State)
 	}

@@ -100,8 +100,12 @@ func (w *walk) giveUp(ctx context.Context, force bool) error {
 			return nil
 		}
 		if c, failed := capacity.Failed(w.mayGiveUp()...); failed && !force {
-			return w.complete(&Fault{Layer: c.Layer, Move: MoveRelease, Summary: "not given back: " + c.What, Expected: c.Expected, Observed: c.Observed,
-				Recover: "trueup resume " + word(w.target.ClusterName) + ", or trueup abort --force with a reason"})
+			f := &Fault{Layer: c.Layer, Move: MoveRelease, Summary: "not given back: " + c.What, Expected: c.Expected, Observed: c.Observed,
+				Recover: "trueup resume " + word(w.target.ClusterName) + ", or trueup abort --force with a reason"}
+			if !w.seen.Instance.Running() {
+				f.Recover = fmt.Sprintf("trueup resume %s; or start the instance as it is (cmk start virtualmachine id=%s), then trueup abort again", word(w.target.ClusterName), w.target.InstanceID)
+			}
+			return w.complete(f)
 		}
 		if left := w.doubt(&first); left > 0 && !force {
 			if err := w.lookAgainAfter(ctx, left); err != nil {
@@ -141,7 +145,7 @@ func (w *walk) lookAgainAfter(ctx context.Context, d time.Duration) error {
 
 // mayGiveUp lists what must be true before the node is given back without force.
 func (w *walk) mayGiveUp() []capacity.Check {
-	checks := []capacity.Check{{Layer: capacity.LayerCloudStack, What: "resize job", OK: w.seen.Job == nil || w.seen.Job.Status != JobPending,
+	checks := []capacity.Check{checkState(w.seen, stateRunning), {Layer: capacity.LayerCloudStack, What: "resize job", OK: w.seen.Job == nil || w.seen.Job.Status != JobPending,
 		Expected: "none pending", Observed: "one is pending"}}
 	if r := w.claim.Resize; r != nil && r.JobID == "" && r.Refused == "" && !w.seen.Instance.AtOffering(w.claim.Goal) {
 		checks = append(checks, capacity.Check{Layer: capacity.LayerCloudStack, What: "resize request without a reply",

@@ -32,15 +32,17 @@ func (w *walk) act(ctx context.Context, step Step) error {
 		return w.wait(ctx, Step{Kind: KindWait, Move: step.Move, Check: capacity.Check{Layer: layerOf(step.Move),
 			What: "effect of " + string(step.Action), Expected: "what it was meant to do", Observed: step.Why}})
 	}
-	if w.stopped() {
+	if w.stopped() && !w.down() {
 		return w.interrupted("before the " + string(step.Move))
 	}
 	w.enter(step.Move)
 	sentence := Sentence(step.Action, w.goal, w.claim, w.seen)
-	w.tell(Event{Move: step.Move, Action: step.Action, Text: sentence})
+	if step.Action != ActionDrain || !w.heldOnly() {
+		w.tell(Event{Move: step.Move, Action: step.Action, Text: sentence})
+	}
 	effect, cancel := context.WithTimeout(ctx, w.Limits.Effect)
 	defer cancel()
-	if err := w.Lock.Check(effect, w.tenure); err != nil {
+	if err := w.fence(effect); err != nil {
 		return w.unfenced(ctx, step, err)
 	}
 	w.tried[step.Action] = true
@@ -113,6 +115,14 @@ func (w *walk) perform(ctx context.Context, a Action) error {
 		return w.noteJob(ctx)
 	case ActionNoteUnchanged:
 		return w.noteUnchanged(ctx)
+	case ActionDrain:
+		return w.drain(ctx)
+	case ActionStop:
+		return w.stopInstance(ctx)
+	case ActionStart:
+		return w.startInstance(ctx)
+	case ActionNoteRefused:
+		return w.writeClaim(ctx, noteRefused(*w.claim, jobText(w.seen.Job)), NodePatch{})
 	case ActionOnline:
 		return w.guest.Online(ctx)
 	case ActionRestart:
@@ -125,7 +135,7 @@ func (w *walk) perform(ctx context.Context, a Action) error {
 // layerOf is the layer in which a move works.
 func layerOf(m Move) capacity.Layer {
 	switch m {
-	case MoveResize:
+	case MoveResize, MoveStop, MoveStart:
 		return capacity.LayerCloudStack
 	case MoveOnline:
 		return capacity.LayerGuest
@@ -159,6 +169,12 @@ func actFault(step Step, err error) *Fault {
 		f.Layer, f.Summary = capacity.LayerKubelet, "kubelet could not be restarted"
 	case step.Move == MoveResize:
 		f.Layer, f.Summary = capacity.LayerCloudStack, "the offering could not be changed"
+	case step.Move == MoveStop:
+		f.Layer, f.Summary = capacity.LayerCloudStack, "the instance could not be stopped"
+	case step.Move == MoveStart:
+		f.Layer, f.Summary = capacity.LayerCloudStack, "the instance could not be started"
+	case step.Action == ActionDrain:
+		f.Layer, f.Summary = capacity.LayerSchedulability, "the node could not be drained"
 	default:
 		f.Layer, f.Summary = layerOf(step.Move), "the Node could not be changed"
 	}

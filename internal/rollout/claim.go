@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type Claim struct {
 	Before  Before         `json:"before"`
 	Resize  *ResizeIntent  `json:"resize,omitempty"`
 	Restart *RestartIntent `json:"restart,omitempty"`
+	// Cold is what the cold method remembers; nil where the live one is at work.
+	Cold *Cold `json:"cold,omitempty"`
 	// Phase says in one word where a rollout ended that did not finish the node, empty while one is at work.
 	Phase string `json:"phase,omitempty"`
 	Fault *Fault `json:"fault,omitempty"`
@@ -91,8 +94,55 @@ type RestartIntent struct {
 	Pods *KeptPods `json:"pods,omitempty"`
 }
 
+// Cold is what the cold method remembers of one node.
+type Cold struct {
+	// PastBoot is the goal's: the boot that shall be over, empty where the offering alone decides.
+	PastBoot string `json:"pastBoot,omitempty"`
+	// Outage is true where the Kubernetes API goes away with this instance: from the stop until the start the claim can't be written, and what is
+	// done between the two is announced by this.
+	Outage bool `json:"outage,omitempty"`
+	// Ended is the boot that the announced stop ends: another one shows that the instance was started since.
+	Ended string `json:"ended,omitempty"`
+	// Power is the last announced stop or start.
+	Power *PowerIntent `json:"power,omitempty"`
+	// Doubt is until when, by CloudStack's clock, an earlier stop request without a reply could still be accepted.
+	Doubt time.Time `json:"doubt,omitzero"`
+	// Pods are those that belong to the node, just before the stop; nil where they were not read.
+	Pods *KeptPods `json:"pods,omitempty"`
+}
+
+// PowerIntent announces one request to stop or to start the instance.
+type PowerIntent struct {
+	State string `json:"state"` // that was asked for: Stopped or Running
+	// Asked, Expires, JobID and Refused are as in ResizeIntent.
+	Asked   time.Time `json:"asked"`
+	Expires time.Time `json:"expires"`
+	JobID   string    `json:"jobID,omitempty"`
+	Refused string    `json:"refused,omitempty"`
+}
+
 // Tenure returns the tenure under which the claim was last written.
 func (c Claim) Tenure() Tenure { return Tenure{Run: c.Run, Transitions: c.Transitions} }
+
+// method is the method that the claim was made for.
+func (c Claim) method() Method {
+	if c.Cold != nil {
+		return MethodCold
+	}
+	return MethodLive
+}
+
+// Asked is the goal that the claim was made for, as far as it knows.
+func (c Claim) Asked() Goal {
+	g := Goal{Offering: c.Goal, Method: c.method(), Settle: DefaultSettle}
+	if c.Cold != nil {
+		g.PastBoot, g.AcceptOutage = c.Cold.PastBoot, c.Cold.Outage
+	}
+	return g
+}
+
+// methodName is the method's name for people.
+func methodName(m Method) string { return cmp.Or(string(m), "live") }
 
 // Encode returns the claim as the annotation's text.
 func (c Claim) Encode() (string, error) {

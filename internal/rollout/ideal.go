@@ -27,6 +27,14 @@ func (w *ideal) do(a Action) {
 		}
 	case ActionAdopt:
 		w.claim = adopted(*w.claim, w.tenure, w.seen)
+	case ActionDrain:
+		w.drain()
+	case ActionStop:
+		w.claim = stopping(*w.claim, w.seen, w.seen.ServerTime)
+		w.stop()
+	case ActionStart:
+		w.claim = starting(*w.claim, w.seen, w.seen.ServerTime)
+		w.start()
 	case ActionResize, ActionNoteJob:
 		w.resize()
 	case ActionOnline:
@@ -45,6 +53,12 @@ func (w *ideal) do(a Action) {
 // pass lets the time pass that a wait needs, and makes come true what it waits for.
 func (w *ideal) pass(s Step) {
 	switch s.Move {
+	case MoveDrain:
+		w.drain()
+	case MoveStop:
+		w.passStop()
+	case MoveStart:
+		w.passStart()
 	case MoveResize:
 		w.passResize()
 	case MoveOnline:
@@ -66,11 +80,60 @@ func (w *ideal) pass(s Step) {
 
 // passResize lets CloudStack finish what it does with the instance: our own resize if one was asked for, else something else.
 func (w *ideal) passResize() {
-	w.seen.Instance.State = "Running"
+	if w.claim.Cold == nil {
+		w.seen.Instance.State = stateRunning
+	}
 	if w.claim.Resize != nil {
 		w.resize()
 	}
 	w.seen.Job = nil
+}
+
+// drain lets every pod go that can run elsewhere.
+func (w *ideal) drain() {
+	if w.seen.Pods = stayingPods(w.seen.Pods); w.seen.Pods == nil || w.seen.Pods.Unknown != "" {
+		w.seen.Pods = &PodReading{}
+	}
+}
+
+// passStop lets CloudStack finish what it does with the instance.
+func (w *ideal) passStop() {
+	w.seen.Job = nil
+	if p := w.claim.Cold.Power; p != nil && p.State == stateStopped || !w.seen.Instance.Running() {
+		w.stop()
+	}
+}
+
+// passStart likewise; a request in doubt is waited for.
+func (w *ideal) passStart() {
+	w.seen.Job = nil
+	if doubt := w.claim.Cold.doubt(); !w.seen.ServerTime.After(doubt) {
+		w.seen.ServerTime = doubt.Add(time.Second)
+	}
+	if p := w.claim.Cold.Power; p != nil && p.State == stateRunning {
+		w.start()
+	}
+}
+
+func (w *ideal) stop() {
+	w.seen.Instance.State, w.seen.Guest = stateStopped, capacity.Guest{}
+}
+
+// start boots the guest with what the instance has.
+func (w *ideal) start() {
+	before, g := w.claim.Before.Guest, w.claim.Before.Guest
+	i := &w.seen.Instance
+	i.State = stateRunning
+	g.BootID = w.claim.Cold.Ended + "'"
+	g.CPUsOnline, g.CPUsPresent, g.CPUsPossible = i.CPUs, i.CPUs, max(i.CPUs, g.CPUsPossible)
+	if g.BlockSize > 0 {
+		g.BlocksOnline, g.BlocksOffline = int(roundUp(i.MemoryMiB*capacity.MiB, g.BlockSize)/g.BlockSize), 0
+	}
+	g.MemTotal = before.MemTotal + g.MemoryOnline() - before.MemoryOnline()
+	w.seen.Guest = g
+	if w.seen.Target.Role.HasNode() {
+		w.startKubelet()
+	}
 }
 
 func (w *ideal) run() {
@@ -80,7 +143,9 @@ func (w *ideal) run() {
 
 func (w *ideal) resize() {
 	w.claim = resizing(*w.claim, w.seen, w.seen.ServerTime)
-	w.plug()
+	if w.seen.Instance.State != stateStopped {
+		w.plug()
+	}
 	o := w.goal.Offering
 	i := &w.seen.Instance
 	i.OfferingID, i.OfferingName, i.CPUs, i.MemoryMiB = o.ID, o.Name, o.CPUs, o.MemoryMiB

@@ -17,11 +17,16 @@ type Author struct {
 // only where something is going to change for its pods: an offering that differs in CPU speed alone needs none.
 func newClaim(goal Goal, tenure Tenure, author Author, seen Observation) *Claim {
 	hasNode := seen.Target.Role.HasNode()
+	var cold *Cold
+	if goal.Method == MethodCold {
+		cold = &Cold{PastBoot: goal.PastBoot, Outage: alone(seen)}
+	}
 	return &Claim{
+		Cold:    cold,
 		Version: claimVersion, Run: tenure.Run, Transitions: tenure.Transitions,
 		Actor: author.Actor, Why: author.Why, Since: author.Since,
 		InstanceID: seen.Instance.ID, Goal: goal.Offering,
-		Cordoned:  hasNode && !seen.Node.Unschedulable && changesSize(goal, seen),
+		Cordoned:  hasNode && !seen.Node.Unschedulable && (cold != nil || changesSize(goal, seen)),
 		ScaleDown: hasNode && !seen.Node.ScaleDownDisabled,
 		Before: Before{Instance: seen.Instance, Guest: seen.Guest,
 			Capacity: seen.Node.Capacity, Allocatable: seen.Node.Allocatable},
@@ -48,7 +53,47 @@ func adopted(claim Claim, tenure Tenure, seen Observation) *Claim {
 	if restarted(&claim, seen) && hardwareChanged(&claim, seen) {
 		claim.Restart = nil
 	}
+	claim.Cold = adoptedCold(claim, seen)
 	return &claim
+}
+
+// adoptedCold is what a new attempt takes over of the cold method: a stop or start that came to nothing, or that somebody has undone, is asked for anew.
+func adoptedCold(claim Claim, seen Observation) *Cold {
+	if claim.Cold == nil {
+		return nil
+	}
+	cold := *claim.Cold
+	undone := cold.Ended != "" && seen.Instance.Running() && seen.Guest.BootID != "" && seen.Guest.BootID != cold.Ended && !seen.Instance.AtOffering(claim.Goal)
+	if undone || powerOver(cold, seen) {
+		cold.Doubt, cold.Power = cold.doubt(), nil
+	}
+	if undone {
+		cold.Ended = "" // that boot has ended, and another one is to end now
+	}
+	return &cold
+}
+
+// powerOver tells whether the announced stop or start came to nothing, or whether the instance, once started, stands again.
+func powerOver(c Cold, seen Observation) bool {
+	p, job := c.Power, seen.Job
+	switch {
+	case p == nil, job != nil && job.Status == JobPending:
+		return false
+	case p.Refused != "", p.JobID != "" && job != nil && job.ID == p.JobID && job.Status == JobFailed:
+		return true
+	}
+	return p.State == stateRunning && p.JobID != "" && seen.Instance.State == stateStopped
+}
+
+// alone tells whether the Kubernetes API goes away with the machine: the only control-plane node, or the only etcd machine.
+func alone(seen Observation) bool {
+	switch seen.Target.Role {
+	case RoleControl:
+		return len(seen.Peers) == 0
+	case RoleEtcd:
+		return seen.Guest.Etcd != nil && len(seen.Guest.Etcd.Members) <= 1
+	}
+	return false
 }
 
 // cameToNothing tells whether the announced resize is over without the offering: its job failed, or an earlier attempt waited
@@ -97,7 +142,7 @@ func nothingDone(claim *Claim, seen Observation) bool {
 	if seen.Job != nil && seen.Job.Status == JobPending {
 		return false // somebody else's: what it will change is not to be seen yet
 	}
-	return claim != nil && claim.Resize == nil && claim.Restart == nil && checkAsBefore(claim.Before, seen).OK &&
+	return claim != nil && claim.Resize == nil && claim.Restart == nil && (claim.Cold == nil || claim.Cold.Power == nil && claim.Cold.Ended == "") && checkAsBefore(claim.Before, seen).OK &&
 		seen.Guest.CPUsOnline == claim.Before.Guest.CPUsOnline && seen.Guest.BlocksOnline == claim.Before.Guest.BlocksOnline
 }
 

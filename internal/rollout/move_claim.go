@@ -32,7 +32,12 @@ func (w *walk) writeClaim(ctx context.Context, claim *Claim, patch NodePatch) er
 		return err
 	}
 	patch.Claim = &text
-	return w.patchNode(ctx, patch)
+	err = w.patchNode(ctx, patch)
+	if err != nil && w.outage() && transient(ctx, err) {
+		w.claim = claim // it was announced with the stop that all of it would be done
+		return nil
+	}
+	return err
 }
 
 func (w *walk) patchNode(ctx context.Context, patch NodePatch) error {

@@ -28,11 +28,11 @@ func releaseWarnings(claim *Claim, seen Observation, uncordon bool) []string {
 	if s := capacity.AllocatableWarning(claim.Before.Capacity, claim.Before.Allocatable, n); s != "" {
 		out = append(out, s)
 	}
-	if s := capacity.CgroupWarning(claim.Before.Capacity, seen.Guest, n); s != "" {
+	if s := capacity.CgroupWarning(claim.Before.Capacity, seen.Guest, n); s != "" && claim.Cold == nil {
 		out = append(out, s)
 	}
 	if c := capacity.CheckExtended(claim.Before.Allocatable, n); !c.OK {
-		out = append(out, fmt.Sprintf("extended resources are not back since kubelet's restart: %s, before %s; look at their device plugins", c.Observed, c.Expected))
+		out = append(out, fmt.Sprintf("extended resources are not back since %s: %s, before %s; look at their device plugins", claim.interruption(), c.Observed, c.Expected))
 	}
 	out = append(out, podWarnings(claim, seen)...)
 	if claim.Cordoned && !uncordon && n.Unschedulable {

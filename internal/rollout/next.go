@@ -24,6 +24,9 @@ func Next(goal Goal, tenure Tenure, claim *Claim, seen Observation) Step {
 	if claim.Tenure() != tenure {
 		return act(ActionAdopt, "the claim was written by "+claim.Tenure().String())
 	}
+	if claim.Cold != nil {
+		return nextCold(goal, claim, seen)
+	}
 	switch {
 	case !seen.Instance.AtOffering(goal.Offering):
 		return nextResize(goal, claim, seen)
@@ -76,6 +79,9 @@ func stopRefused(m Move, r Refusal) Step {
 
 // lagging says in words which view has not reached the goal yet, or "" if all have.
 func lagging(goal Goal, seen Observation) string {
+	if goal.PastBoot != "" && goal.PastBoot == seen.Guest.BootID {
+		return "its instance has not been stopped and started yet"
+	}
 	if c, failed := capacity.Failed(append([]capacity.Check{capacity.CheckInstance(seen.Instance, goal.Offering)}, sizes(goal, seen)...)...); failed {
 		return c.String()
 	}
@@ -99,10 +105,14 @@ func foreign(claim *Claim, goal Goal, seen Observation) (Step, bool) {
 		return stop(MoveClaim, capacity.LayerLock, "the claim on the Node is for another instance", claim.InstanceID, seen.Instance.ID), true
 	case claim.Goal.ID != goal.Offering.ID:
 		s := stop(MoveClaim, capacity.LayerLock, "the node is claimed for another goal", goal.Offering.String(), claim.Goal.String())
-		s.Fault.Recover = recoverCommand(seen.Target, Goal{Offering: claim.Goal})
+		s.Fault.Recover = recoverCommand(seen.Target, claim.Asked())
+		return s, true
+	case claim.method() != goal.Method:
+		s := stop(MoveClaim, capacity.LayerLock, "the node is claimed for another method", methodName(goal.Method), methodName(claim.method()))
+		s.Fault.Recover = recoverCommand(seen.Target, claim.Asked())
 		return s, true
 	}
-	if c := checkIdentity(seen); !c.OK {
+	if c := checkIdentity(seen); !c.OK && !identityUnread(claim, seen) {
 		return stopCheck(MoveClaim, "SSH or the Node's name leads to another machine", c), true
 	}
 	if c := checkMarks(seen.Node); !c.OK {
@@ -156,15 +166,24 @@ func nextNode(goal Goal, claim *Claim, seen Observation) Step {
 		}
 		return act(ActionRestart, why)
 	}
-	if c, failed := capacity.Failed(verification(goal, claim, seen)...); failed {
-		s := wait(MoveVerify, c)
-		s.Yields = c.What == podsCheck || c.What == capacity.ExtendedCheck
-		if c.What == settledCheck {
-			s.Wake = goal.Settle - seen.Guest.KubeletAge()
-		}
+	if s, waits := unverified(goal, claim, seen); waits {
 		return s
 	}
 	return act(ActionRelease, "verified")
+}
+
+// unverified is the wait for the first thing that is not true yet of kubelet and the Node, if there is one.
+func unverified(goal Goal, claim *Claim, seen Observation) (s Step, waits bool) {
+	c, failed := capacity.Failed(verification(goal, claim, seen)...)
+	if !failed {
+		return Step{}, false
+	}
+	s = wait(MoveVerify, c)
+	s.Yields = c.What == podsCheck || c.What == capacity.ExtendedCheck
+	if c.What == settledCheck {
+		s.Wake = goal.Settle - seen.Guest.KubeletAge()
+	}
+	return s, true
 }
 
 // settledCheck is the name of capacity.CheckSettled's check: the one wait that ends by time alone.
@@ -285,6 +304,11 @@ func checkIdentity(seen Observation) capacity.Check {
 	}
 	return capacity.Check{Layer: capacity.LayerAccess, What: "machine behind SSH and Node", OK: guest == id && node == id,
 		Expected: id, Observed: fmt.Sprintf("DMI UUID of the guest %s, systemUUID of the Node %s", guest, node)}
+}
+
+// identityUnread tells whether the guest is off, or not up yet, by the cold method's own doing, and the Node at least is the right one.
+func identityUnread(claim *Claim, seen Observation) bool {
+	return claim.Cold != nil && seen.Guest.BootID == "" && (seen.Node.SystemUUID == seen.Instance.ID || !seen.Target.Role.HasNode())
 }
 
 // checkMarks tells whether the Node is free of other tools' marks and of a deletion.

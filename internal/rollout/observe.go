@@ -32,7 +32,14 @@ func (w *walk) lacking(s Step) readings {
 // needsPods tells whether the step needs to know of the node's pods: those are read at the two moments that are compared, and while they are
 // waited for, because a list of them is the biggest of all readings.
 func (w *walk) needsPods(s Step) bool {
-	return s.Action == ActionRestart || s.Action == ActionRelease && w.claim.Restart != nil || s.Check.What == podsCheck
+	switch s.Action {
+	case ActionRestart, ActionDrain, ActionStop:
+		return true
+	case ActionRelease:
+		return w.claim.Restart != nil || w.claim.Cold != nil
+	}
+	begins := w.claim == nil && w.goal.Method == MethodCold && s.Kind != KindDone // what is refused depends on them
+	return s.Check.What == podsCheck || s.Move == MoveDrain || begins
 }
 
 // readPods never fails: what can't be read is not known, and said so. It may take half of the time that the look has, so that the rest of it
@@ -60,8 +67,11 @@ const freshFor = 5 * time.Second
 // action wrote it, because the reply to a patch is the Node.
 func (w *walk) outdate(a Action) {
 	w.current.instance = false
+	if w.conflicts > 0 {
+		a = "" // it lost the race for its announcement, so nothing was done
+	}
 	switch a {
-	case ActionResize, ActionOnline:
+	case ActionResize, ActionOnline, ActionStop, ActionStart:
 		w.current.guest = false
 	case ActionRestart:
 		w.current.guest, w.current.node = false, false
@@ -81,8 +91,12 @@ func partsOf(s Step) readings {
 	switch {
 	case s.Look:
 		return everything()
-	case s.Move == MoveResize:
+	case s.Move == MoveResize, s.Move == MoveStop:
 		return readings{instance: true}
+	case s.Move == MoveStart:
+		return readings{instance: true, guest: true}
+	case s.Move == MoveDrain:
+		return readings{node: true, pods: true}
 	case s.Move == MoveOnline:
 		return readings{guest: true}
 	default:
@@ -125,14 +139,11 @@ func (w *walk) read(ctx context.Context, p readings) error {
 			return err
 		}
 	}
-	g, both := errgroup.WithContext(ctx)
-	if p.guest {
-		g.Go(func() error { return at("guest", w.readGuest(both)) })
+	machines := w.readMachine
+	if w.cold() {
+		machines = w.readCold
 	}
-	if p.instance {
-		g.Go(func() error { return at("CloudStack", w.readInstance(both)) })
-	}
-	if err := g.Wait(); err != nil {
+	if err := machines(ctx, p); err != nil {
 		return err
 	}
 	if p.pods {
@@ -141,10 +152,30 @@ func (w *walk) read(ctx context.Context, p readings) error {
 	if !p.node {
 		return nil
 	}
+	if w.outage() {
+		return w.readInOutage(ctx)
+	}
+	return w.readKubernetes(ctx)
+}
+
+// readKubernetes reads the node's peers, and then the Node.
+func (w *walk) readKubernetes(ctx context.Context) error {
 	if err := w.readPeers(ctx); err != nil {
 		return at("Kubernetes", err)
 	}
 	return w.readNode(ctx)
+}
+
+// readMachine reads the instance and its guest, at once.
+func (w *walk) readMachine(ctx context.Context, p readings) error {
+	g, both := errgroup.WithContext(ctx)
+	if p.guest {
+		g.Go(func() error { return at("guest", w.readGuest(both)) })
+	}
+	if p.instance {
+		g.Go(func() error { return at("CloudStack", w.readInstance(both)) })
+	}
+	return g.Wait()
 }
 
 // readPeers reads what the turn of a control-plane node depends on: the others of its kind, and the API server's own word. The members of
@@ -252,12 +283,14 @@ func (w *walk) readJob(ctx context.Context, pending string) error {
 	if w.claim != nil {
 		goal = w.claim.Goal // abort has no goal of its own
 	}
-	if pending == "" && w.seen.Instance.AtOffering(goal) {
+	if pending == "" && w.seen.Instance.AtOffering(goal) && !w.down() {
 		return nil
 	}
 	var job Job
 	var err error
-	switch intent := w.intent(); {
+	switch intent, power := w.intent(), w.powerJob(); {
+	case power != "":
+		job, err = w.CloudStack.Job(ctx, power)
 	case intent != nil && intent.JobID != "":
 		job, err = w.CloudStack.Job(ctx, intent.JobID)
 	case pending != "":
@@ -281,6 +314,18 @@ func (w *walk) readJob(ctx context.Context, pending string) error {
 	}
 	w.seen.Job = &job
 	return nil
+}
+
+// powerJob is the job of the last announced stop or start, while that is what comes next; else empty.
+func (w *walk) powerJob() string {
+	if !w.down() {
+		return ""
+	}
+	p, state := w.claim.Cold.Power, w.seen.Instance.State
+	if state == p.State {
+		return ""
+	}
+	return p.JobID
 }
 
 func (w *walk) intent() *ResizeIntent {

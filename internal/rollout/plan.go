@@ -73,7 +73,7 @@ func (p Plan) Refused() []NodePlan {
 // no goal here refuses the rollout: it must be finished first.
 func NewPlan(clusterID, clusterName string, goals map[Role]Goal, members []Member) Plan {
 	p := Plan{ClusterID: clusterID, ClusterName: clusterName, Goals: goals}
-	for _, m := range ordered(members) {
+	for _, m := range ordered(excused(members)) {
 		goal, wanted := goals[m.Seen.Target.Role]
 		if m.Goal != nil {
 			goal, wanted = *m.Goal, true
@@ -94,8 +94,38 @@ func unfinished(m Member) NodePlan {
 	return NodePlan{Target: t, Present: m.Seen.Instance.Size(), Resumes: m.Claim.Run, Refusals: []Refusal{{
 		Check: capacity.Check{Layer: capacity.LayerLock, What: "claim on Node " + t.Name, Expected: "none, or a goal for role " + string(t.Role),
 			Observed: fmt.Sprintf("run %s took it to %s and has not finished", m.Claim.Run, m.Claim.Goal)},
-		Remedy: "Finish that node first: " + recoverCommand(t, Goal{Offering: m.Claim.Goal}),
+		Remedy: "Finish that node first: " + recoverCommand(t, m.Claim.Asked()),
 	}}}
+}
+
+// excused are the members as they will be when the ones that carry a claim are finished, which come first: a node that an earlier run has left stopped, or
+// without kubelet, is no reason against the turn of its peers. Before each of those turns the engine looks again.
+func excused(members []Member) []Member {
+	held := map[string]bool{}
+	etcd := false
+	for _, m := range members {
+		held[m.Seen.Target.Name] = m.Claim != nil
+		etcd = etcd || m.Claim != nil && m.Seen.Target.Role == RoleEtcd
+	}
+	out := slices.Clone(members)
+	for i := range out {
+		seen := &out[i].Seen
+		seen.Peers = slices.Clone(seen.Peers)
+		for j, p := range seen.Peers {
+			if held[p.Name] {
+				seen.Peers[j].Ready.Status = "True"
+			}
+		}
+		if etcd && seen.Guest.Etcd != nil && out[i].Claim == nil {
+			whole := *seen.Guest.Etcd
+			whole.Members = slices.Clone(whole.Members)
+			for j := range whole.Members {
+				whole.Members[j].Healthy = true
+			}
+			seen.Guest.Etcd = &whole
+		}
+	}
+	return out
 }
 
 func ordered(members []Member) []Member {
@@ -163,7 +193,7 @@ func (np *NodePlan) add(step Step, w *ideal) {
 	if step.Action == ActionRelease {
 		np.Moves = append(np.Moves, verifyMove(np.Goal, w))
 	}
-	if step.Action != ActionNoteJob {
+	if step.Action != ActionNoteJob && step.Action != ActionNoteRefused {
 		np.Moves = append(np.Moves, PlannedMove{Move: step.Move, Action: step.Action, Sentence: Sentence(step.Action, np.Goal, w.claim, w.seen), Why: step.Why})
 	}
 }
@@ -196,6 +226,14 @@ func Sentence(a Action, goal Goal, claim *Claim, seen Observation) string {
 		return claimSentence(goal, seen)
 	case ActionAdopt:
 		return fmt.Sprintf("take over %s from run %s", claimOn(seen.Target), claim.Run)
+	case ActionDrain:
+		return drainSentence(seen)
+	case ActionStop:
+		return fmt.Sprintf("stopVirtualMachine %s (%s)", name, seen.Instance.ID)
+	case ActionStart:
+		return fmt.Sprintf("startVirtualMachine %s (%s) with %s", name, seen.Instance.ID, seen.Instance.Present())
+	case ActionNoteRefused:
+		return "note CloudStack's refusal in " + claimOn(seen.Target)
 	case ActionResize:
 		return fmt.Sprintf("scaleVirtualMachine %s (%s) from %s to %s", name, seen.Instance.ID, seen.Instance.OfferingName, goal.Offering)
 	case ActionNoteJob:
@@ -224,7 +262,7 @@ func claimSentence(goal Goal, seen Observation) string {
 		return fmt.Sprintf("record a claim for %s on the Lease, without a cordon: a dedicated etcd machine is no Node", seen.Target.Name)
 	case seen.Node.Unschedulable:
 		return fmt.Sprintf("record a claim on Node %s, which somebody has cordoned already and which stays cordoned", seen.Target.Name)
-	case !changesSize(goal, seen):
+	case goal.Method != MethodCold && !changesSize(goal, seen):
 		return fmt.Sprintf("record a claim on Node %s, without a cordon: neither CPU count nor memory changes", seen.Target.Name)
 	}
 	return fmt.Sprintf("cordon Node %s and record the claim, in one patch", seen.Target.Name)

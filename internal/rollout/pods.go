@@ -66,16 +66,36 @@ func keptPod(p capacity.Pod) KeptPod {
 	return k
 }
 
+// keptPods is what the claim keeps of the pods from before kubelet's restart, or before the stop; nil if nothing.
+func (c *Claim) keptPods() *KeptPods {
+	switch {
+	case c.Cold != nil:
+		return c.Cold.Pods
+	case c.Restart != nil:
+		return c.Restart.Pods
+	}
+	return nil
+}
+
+// interruption is what the pods went through, for people.
+func (c *Claim) interruption() string {
+	if c.Cold != nil {
+		return "the instance's stop"
+	}
+	return "kubelet's restart"
+}
+
 // afterwards calls on each pod of before the restart with what it is now; nil if it is gone.
 func afterwards(claim *Claim, seen Observation, on func(KeptPod, *capacity.Pod)) {
-	if claim.Restart == nil || claim.Restart.Pods == nil || seen.Pods == nil || seen.Pods.Unknown != "" {
+	kept := claim.keptPods()
+	if kept == nil || seen.Pods == nil || seen.Pods.Unknown != "" {
 		return
 	}
 	now := make(map[string]*capacity.Pod, len(seen.Pods.Pods))
 	for i := range seen.Pods.Pods {
 		now[seen.Pods.Pods[i].UID] = &seen.Pods.Pods[i]
 	}
-	for _, p := range claim.Restart.Pods.Pods {
+	for _, p := range kept.Pods {
 		on(p, now[p.UID])
 	}
 }
@@ -87,12 +107,15 @@ const podsCheck = "readiness of pods that have a readiness probe"
 // what the probes had found needs no such wait. What is not known is not waited for.
 func checkPods(claim *Claim, seen Observation) capacity.Check {
 	c := capacity.Check{Layer: capacity.LayerReadiness, What: podsCheck, OK: true, Expected: "as before the restart", Observed: "as before the restart"}
-	if capacity.KeepsReadiness(seen.Node.KubeletVersion) {
+	cold := claim.Cold != nil
+	if cold {
+		c.Expected, c.Observed = "as before the stop", "as before the stop"
+	} else if capacity.KeepsReadiness(seen.Node.KubeletVersion) {
 		return c
 	}
 	var missing []string
 	afterwards(claim, seen, func(before KeptPod, now *capacity.Pod) {
-		if now != nil && now.Probed && notReadyAgain(before, *now) {
+		if now != nil && (cold || now.Probed) && notReadyAgain(before, *now) {
 			missing = append(missing, before.Name)
 		}
 	})
@@ -109,17 +132,21 @@ func notReadyAgain(before KeptPod, now capacity.Pod) bool {
 
 // podWarnings says what became of the pods since kubelet was restarted. After no restart there is nothing to say.
 func podWarnings(claim *Claim, seen Observation) []string {
-	switch r := claim.Restart; {
-	case r == nil, r.Pods == nil && seen.Pods == nil:
+	if claim.Restart == nil && (claim.Cold == nil || claim.Cold.Power == nil) {
 		return nil
-	case r.Pods == nil:
-		return []string{"what became of its pods is not known: the claim does not say what they were before kubelet's restart"}
-	case r.Pods.Unknown != "":
-		return []string{"what became of its pods is not known: before kubelet's restart: " + r.Pods.Unknown}
+	}
+	const unknown = "what became of its pods is not known: "
+	switch kept, it := claim.keptPods(), claim.interruption(); {
+	case kept == nil && seen.Pods == nil:
+		return nil
+	case kept == nil:
+		return []string{unknown + "the claim does not say what they were before " + it}
+	case kept.Unknown != "":
+		return []string{unknown + "before " + it + ": " + kept.Unknown}
 	case seen.Pods == nil:
-		return []string{"what became of its pods is not known: they were not read after kubelet's restart"}
+		return []string{unknown + "they were not read after " + it}
 	case seen.Pods.Unknown != "":
-		return []string{"what became of its pods is not known: after kubelet's restart: " + seen.Pods.Unknown}
+		return []string{unknown + "after " + it + ": " + seen.Pods.Unknown}
 	}
 	return changedPods(claim, seen)
 }
@@ -148,11 +175,14 @@ func changedPods(claim *Claim, seen Observation) []string {
 		}
 	}
 	say(rejected, "the restarted kubelet rejected pods that had run here: ")
-	say(failed, "pods failed since just before kubelet's restart: ")
-	say(unready, "pods that were ready before kubelet's restart are not: ")
-	say(restarted, "containers were restarted since just before kubelet's restart, in pods that were ready: ")
-	say(gone, "pods of before kubelet's restart were deleted meanwhile: ")
-	if n := claim.Restart.Pods.LeftOut; n > 0 {
+	it := claim.interruption()
+	say(failed, "pods failed since just before "+it+": ")
+	say(unready, "pods that were ready before "+it+" are not: ")
+	if claim.Cold == nil { // a boot starts every container anew
+		say(restarted, "containers were restarted since just before "+it+", in pods that were ready: ")
+	}
+	say(gone, "pods of before "+it+" were deleted meanwhile: ")
+	if n := claim.keptPods().LeftOut; n > 0 {
 		out = append(out, fmt.Sprintf("%d pods were not compared: a claim keeps %d", n, mostKeptPods))
 	}
 	return out

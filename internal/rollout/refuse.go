@@ -53,6 +53,9 @@ func (g Goal) Ignores(name string) bool { return slices.Contains(g.Ignore, name)
 
 // NodeChecks lists every check that applies to this node, met or not.
 func NodeChecks(goal Goal, seen Observation) []NodeCheck {
+	if goal.Method == MethodCold {
+		return coldChecks(goal, seen)
+	}
 	all := append(identityRefusals(seen), healthRefusals(seen)...)
 	all = append(all, peerRefusals(seen)...)
 	if !seen.Instance.AtOffering(goal.Offering) {
@@ -81,7 +84,7 @@ func Ignorable(name string) bool {
 	switch name {
 	case "allocatable", "offering-kind", "offering-size", "offering-dynamic-scaling", "instance-dynamic-scaling",
 		"plugged-hardware", "memtotal", "memory-alignment", "possible-cpus", "cpu-manager", "memory-manager",
-		"dimm-slots", "refused-memory", "boot-memory":
+		"dimm-slots", "refused-memory", "boot-memory", "bare-pods", "local-data":
 		return true
 	}
 	return false

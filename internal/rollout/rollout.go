@@ -38,7 +38,10 @@ type Move string
 // The moves, in their order.
 const (
 	MoveClaim   Move = "claim"   // record what was there, cordon, in one conditional patch
+	MoveDrain   Move = "drain"   // cold method: evict the pods that can run elsewhere
+	MoveStop    Move = "stop"    // cold method: stop the instance
 	MoveResize  Move = "resize"  // change the offering in CloudStack
+	MoveStart   Move = "start"   // cold method: start the instance, until its guest answers
 	MoveOnline  Move = "online"  // bring up what was plugged, verify the guest
 	MoveRestart Move = "restart" // restart kubelet, once
 	MoveVerify  Move = "verify"  // wait until the Node shows what the guest has, posted by the restarted kubelet
@@ -60,6 +63,15 @@ type Target struct {
 	InstanceID string `json:"instanceID"`
 }
 
+// Method is how an instance gets its offering.
+type Method string
+
+// The methods. Cold is only ever chosen by name.
+const (
+	MethodLive Method = ""     // while the instance runs: it can only grow, and nothing is drained
+	MethodCold Method = "cold" // the node is drained, its instance stopped, changed and started
+)
+
 // Goal is what one node shall become, and how.
 type Goal struct {
 	Offering capacity.Offering `json:"offering"`
@@ -70,6 +82,14 @@ type Goal struct {
 	// Patience is how long after kubelet's start pods and devices may take to be back, until the node is given back without them, with a warning.
 	// Zero is DefaultPatience, less is none.
 	Patience time.Duration `json:"patience,omitempty"`
+	// Method is how: live, unless the person chose cold.
+	Method Method `json:"method,omitempty"`
+	// PastBoot, with the cold method, is the boot id that shall be over: the instance is stopped and started although it may have its offering already.
+	PastBoot string `json:"pastBoot,omitempty"`
+	// DeletePods names pods (namespace/name) that the cold method deletes where no eviction is allowed.
+	DeletePods []string `json:"deletePods,omitempty"`
+	// AcceptOutage lets the cold method stop the only control-plane node, or the only etcd machine: there is no Kubernetes API meanwhile.
+	AcceptOutage bool `json:"acceptOutage,omitempty"`
 	// Ignore names checks that the person decided to go on against.
 	Ignore []string `json:"ignore,omitempty"`
 }

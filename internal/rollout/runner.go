@@ -18,6 +18,9 @@ type Limits struct {
 	Online  time.Duration // until the guest shows what CloudStack says
 	Restart time.Duration // until kubelet's unit runs, so that it can be restarted
 	Verify  time.Duration // from the restart until the Node is verified
+	Drain   time.Duration // cold method: until every pod that can run elsewhere has left
+	Stop    time.Duration // cold method: until the instance is stopped
+	Start   time.Duration // cold method: from the start request until the guest answers
 	Effect  time.Duration // one effect with the look at the Lease before it; shorter than the Lease's duration
 	// Request is for how long the signature of a resize request is good.
 	Request time.Duration
@@ -27,6 +30,7 @@ type Limits struct {
 // Resize allows a live migration, which CloudStack does by itself where the host is full.
 func DefaultLimits() Limits {
 	return Limits{Access: 2 * time.Minute, Resize: 15 * time.Minute, Online: 2 * time.Minute, Restart: time.Minute,
+		Drain: 10 * time.Minute, Stop: 10 * time.Minute, Start: 10 * time.Minute,
 		Verify: 5 * time.Minute, Effect: 20 * time.Second, Request: 60 * time.Second}
 }
 
@@ -44,6 +48,9 @@ type Runner struct {
 	Health Health
 	// Pods, if not nil, is asked before and after kubelet's restart.
 	Pods Pods
+	// Power and Evictions are what the cold method needs; nil where no goal asks for it.
+	Power     Power
+	Evictions Evictions
 	// Run is the id of this rollout: a new one for every start of the program.
 	Run string
 	// Command is what the person called: scale, reconcile, resume. Continues is the run of an unfinished rollout that this one goes on with.
@@ -208,19 +215,25 @@ func lockFault(plan Plan, err error) error {
 
 // recoverCommand is the command that finishes what a rollout began on a node.
 func recoverCommand(t Target, g Goal) string {
+	if g.Method == MethodCold {
+		return "trueup resume " + word(cmp.Or(t.ClusterName, t.ClusterID))
+	}
 	return fmt.Sprintf("trueup scale %s --%s %s", word(cmp.Or(t.ClusterName, t.ClusterID)), t.Role, word(cmp.Or(g.Offering.Name, g.Offering.ID)))
 }
 
 // goOn is the command that goes on with a rollout: all of its goals, since the Lease refuses a rollout with others; where nodes of one role have
 // goals of their own, or checks are ignored, only the Lease knows it all.
 func goOn(nodes []NodeReport, cluster string) string {
-	goals := map[Role]string{}
+	goals, method := map[Role]string{}, ""
 	for _, n := range nodes {
-		goal := cmp.Or(n.Goal.Offering.Name, n.Goal.Offering.ID)
-		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal || len(n.Goal.Ignore) > 0 {
+		g, goal := n.Goal, cmp.Or(n.Goal.Offering.Name, n.Goal.Offering.ID)
+		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal || len(g.Ignore)+len(g.DeletePods) > 0 || g.PastBoot != "" || g.AcceptOutage {
 			return "trueup resume " + word(cluster)
 		}
 		goals[n.Target.Role] = goal
+		if g.Method == MethodCold {
+			method = " --method cold"
+		}
 	}
 	var command strings.Builder
 	command.WriteString("trueup scale " + word(cluster))
@@ -229,7 +242,7 @@ func goOn(nodes []NodeReport, cluster string) string {
 			command.WriteString(" --" + string(role) + " " + word(goal))
 		}
 	}
-	return command.String()
+	return command.String() + method
 }
 
 // word quotes a name for the shell, if it needs that.

@@ -19,9 +19,14 @@ const (
 	ActionNoteUnchanged Action = "note-unchanged"
 	// ActionGiveBack releases a node after a resize that failed and changed nothing; the step's fault ends the rollout then.
 	ActionGiveBack Action = "give-back"
-	ActionOnline   Action = "online"  // bring up plugged CPUs and memory blocks
-	ActionRestart  Action = "restart" // restart kubelet
-	ActionRelease  Action = "release" // uncordon where we cordoned, drop the claim
+	ActionDrain    Action = "drain" // evict the pods that can run elsewhere
+	ActionStop     Action = "stop"  // ask CloudStack to stop the instance
+	ActionStart    Action = "start" // ask CloudStack to start the instance
+	// ActionNoteRefused writes into the claim that the resize of a stopped instance failed: it is started again as it is.
+	ActionNoteRefused Action = "note-refused"
+	ActionOnline      Action = "online"  // bring up plugged CPUs and memory blocks
+	ActionRestart     Action = "restart" // restart kubelet
+	ActionRelease     Action = "release" // uncordon where we cordoned, drop the claim
 )
 
 // Move returns the move that the action is part of.
@@ -29,7 +34,13 @@ func (a Action) Move() Move {
 	switch a {
 	case ActionClaim, ActionAdopt:
 		return MoveClaim
-	case ActionResize, ActionNoteJob, ActionNoteUnchanged:
+	case ActionDrain:
+		return MoveDrain
+	case ActionStop:
+		return MoveStop
+	case ActionStart:
+		return MoveStart
+	case ActionResize, ActionNoteJob, ActionNoteUnchanged, ActionNoteRefused:
 		return MoveResize
 	case ActionOnline:
 		return MoveOnline

@@ -24,10 +24,11 @@ func (w *walk) wait(ctx context.Context, step Step) error {
 	if left <= 0 {
 		return w.fail(ctx, w.overdue(step))
 	}
-	if w.stopped() {
+	if w.stopped() && !w.down() {
 		return w.interrupted("while waiting in the " + string(step.Move))
 	}
 	clear(w.tried)
+	w.seen.Held = nil      // asked again
 	w.current = readings{} // time passes: what was read is old
 	return w.rest(ctx, min(left, w.nextPause(step)), w.nodeChanged(ctx, step.Move))
 }
@@ -130,6 +131,12 @@ func (w *walk) bound(m Move) time.Duration {
 	switch m {
 	case MoveResize:
 		return w.Limits.Resize
+	case MoveDrain:
+		return w.Limits.Drain
+	case MoveStop:
+		return w.Limits.Stop
+	case MoveStart:
+		return w.Limits.Start
 	case MoveOnline:
 		return w.Limits.Online
 	case MoveRestart:

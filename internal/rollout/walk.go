@@ -34,6 +34,7 @@ type walk struct {
 	looked    time.Time       // when the last look ended
 	current   readings        // which parts of seen were read since the last wait, and can't have been changed by an action since
 	probed    time.Time       // when the guest was last read
+	held      map[string]bool // pods, by UID, that a disruption budget held in the last drain
 }
 
 // run observes, decides and acts until Next says that the node is done, or until it can't go on.
@@ -85,7 +86,7 @@ func (w *walk) steps(ctx context.Context) error {
 			err = w.act(ctx, step)
 			w.outdate(step.Action)
 			parts = w.current.missing()
-			if step.Move == MoveResize {
+			if step.Move == MoveResize || step.Move == MoveStop || step.Move == MoveStart {
 				parts = partsOf(step) // the guest is read once CloudStack says that it has grown
 			}
 		case KindWait:
@@ -126,9 +127,10 @@ func (w *walk) spent(m Move) time.Duration {
 // record keeps an effect, and notes one that the plan did not have. To take over a claim or to note a job's id is bookkeeping that no plan lists.
 func (w *walk) record(step Step, sentence string, answered bool) {
 	w.report.Effects = append(w.report.Effects, Effect{At: w.Clock.Now(), Node: w.target.Name, Action: step.Action, Text: sentence, Unanswered: !answered})
-	bookkeeping := step.Action == ActionAdopt || step.Action == ActionNoteJob || step.Action == ActionNoteUnchanged
+	bookkeeping := step.Action == ActionAdopt || step.Action == ActionNoteJob || step.Action == ActionNoteUnchanged || step.Action == ActionNoteRefused
 	planned := slices.ContainsFunc(w.plan.Moves, func(m PlannedMove) bool { return m.Action == step.Action })
-	if !bookkeeping && (!planned || w.times(step.Action) > 1) {
+	again := w.times(step.Action) > 1 && step.Action != ActionDrain // pods leave one by one where a budget holds the rest
+	if !bookkeeping && (!planned || again) {
 		w.node.Unplanned = append(w.node.Unplanned, sentence+": "+step.Why)
 	}
 }

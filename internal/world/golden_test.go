@@ -32,6 +32,11 @@ func TestStories(t *testing.T) {
 			w.At(20*time.Second, func(w *World) { w.BreakEtcd("e3", false) })
 			_ = scale(ctx, w, w.Run())
 		}},
+		{"cold-shrink", cluster("w1", "w2"), func(ctx context.Context, w *World) {
+			w.Hold("web-w1", true)
+			w.At(8*time.Second, func(w *World) { w.Hold("web-w1", false) })
+			_ = shrink(ctx, w, w.Run())
+		}},
 		{"guest-helps-itself", uplift, func(ctx context.Context, w *World) { _ = scale(ctx, w, w.Run()) }},
 		{"foreign-cordon", cordoned, func(ctx context.Context, w *World) { _ = scale(ctx, w, w.Run()) }},
 		{"lost-replies", cluster("w1"), func(ctx context.Context, w *World) {

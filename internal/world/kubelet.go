@@ -84,6 +84,7 @@ func (m *machine) startKubelet(automatic bool) {
 		return
 	}
 	m.w.tell(m.name, "kubelet starts, and finds %s", m.kubelet.found)
+	m.serves = true
 	m.w.after(m.w.jitter(m.w.pace.Post, "post", m.name, life)+m.kubelet.slow, func() { m.firstPost(life) })
 }
 

@@ -36,6 +36,8 @@ type machine struct {
 
 	kubelet kubelet
 	pods    []capacity.Pod
+	serves  bool  // its API server runs, on a control-plane node: from the first start of kubelet in a boot
+	hadPods bool  // a kubelet of this boot has admitted them: a boot starts every container anew
 	node    *node // nil once it was deleted, and on etcd machines
 	etcd    etcd  // on etcd machines
 	ledger  ledger
@@ -128,10 +130,11 @@ func (m *machine) boot() {
 	g.CPUsOnline, g.CPUsPresent = m.domain.VCPUs, m.domain.VCPUs
 	g.BlocksOnline, g.BlocksOffline = m.domain.MemoryMiB/int(blockSize/capacity.MiB), 0
 	m.bootMiB = int64(m.domain.MemoryMiB)
-	m.scripts = 0
+	m.scripts, m.hadPods, m.serves = 0, m.boots == 1, m.boots == 1
 	m.disturb()
 	if m.boots > 1 {
 		m.stopServices()
+		g.Kubelet.Start, g.Kubelet.InvocationID = 0, "" // nothing has run yet in this boot
 		boot := m.boots
 		m.sshDown = m.w.clock.Now().Add(m.w.jitter(m.w.pace.Boot/2, "sshd", m.name, boot))
 		m.w.after(m.w.jitter(m.w.pace.Boot, "boot", m.name, boot), func() {
@@ -151,6 +154,7 @@ func (m *machine) boot() {
 func (m *machine) powerOff() {
 	m.on = false
 	m.boots++
+	m.eachPod(func(p *capacity.Pod) { p.Ready = false }) // the node lifecycle controller says so, some time later
 	m.stopServices()
 	m.disturb()
 }

@@ -18,6 +18,7 @@ func (m *machine) addPods() {
 		return capacity.Pod{UID: "pod-" + m.name + "-" + name, Namespace: "default", Name: name + "-" + m.name, Phase: "Running", Ready: true, Probed: probed}
 	}
 	m.pods = []capacity.Pod{pod("agent", false), pod("web", true)}
+	m.pods[0].Controller, m.pods[1].Controller = "DaemonSet", "ReplicaSet"
 }
 
 // admitPods is what a starting kubelet does: it admits all pods anew, those that it rejects fail; and up to 1.34 it forgets what
@@ -28,10 +29,11 @@ func (m *machine) admitPods(life int) {
 		case p.Finished():
 		case m.kubelet.rejects != "":
 			p.Phase, p.Reason, p.Ready = "Failed", m.kubelet.rejects, false
-		case p.Probed:
+		case p.Probed, !m.hadPods:
 			p.Ready = false
 		}
 	})
+	m.hadPods = true
 	m.w.after(m.w.jitter(probedAfter, "probes", m.name, life), func() {
 		if m.kubelet.life == life && !m.kubelet.unprobed {
 			m.eachPod(func(p *capacity.Pod) { p.Ready = !p.Finished() })

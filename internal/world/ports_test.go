@@ -24,8 +24,8 @@ func TestEveryPortMethodIsIntercepted(t *testing.T) {
 				ports = append(ports, f.Elem())
 			}
 		}
-		if len(ports) != 7 {
-			t.Fatalf("the engine has %d ports, this world was made for 7", len(ports))
+		if len(ports) != 9 {
+			t.Fatalf("the engine has %d ports, this world was made for 9", len(ports))
 		}
 		guest, err := (guestsPort{r, guests{r}}).Guest(t.Context(), w.machines[0].target())
 		if err != nil {

@@ -16,6 +16,7 @@ type ledger struct {
 	disturbed time.Time      // when somebody else last changed the machine
 	restarts  map[string]int // of kubelet by the engine, by boot and goal, with the hardware complete
 	issued    int            // all restarts of kubelet by the engine
+	stoppedBy string         // the run that stopped the instance and has not started it again
 }
 
 // Broken lists the promises that were broken.
@@ -178,6 +179,7 @@ func (r *Run) judgeResize(instance, offering string, expires time.Time) error {
 			w.promise(announced || !m.unchangedSince(r), "%s is resized without an announcement", m.name)
 			w.promise(!m.hasNode() || m.node.Unschedulable || m.ledger.lifted, "%s is resized while pods can be scheduled on it", m.name)
 		}
+		w.promise(claim == nil || (claim.Cold == nil) == m.on || !m.unchangedSince(r), "%s is resized by another method than its claim says", m.name)
 		w.promise(w.pendingJob(m.id, ownerAccount) == "", "%s is resized while a job of ours is pending", m.name)
 		w.tell(r.ID, "asks CloudStack for the offering %s on %s", w.offeringName(offering), m.name)
 		return nil
@@ -203,8 +205,10 @@ func (r *Run) judgeLateResize(instance, offering, pending string, err error) {
 }
 
 func (w *World) offeringName(id string) string {
-	if id == w.Big.ID {
-		return w.Big.Name
+	for _, o := range []capacity.Offering{w.Big, w.Tiny} {
+		if o.ID == id {
+			return o.Name
+		}
 	}
 	return w.Small.Name
 }
@@ -225,6 +229,7 @@ func (r *Run) judgeRestart(m *machine, invocation string) {
 	if claim == nil {
 		return
 	}
+	w.promise(claim.Cold == nil, "kubelet on %s is restarted although its machine was started anew", m.name)
 	w.promise(m.complete(claim.Goal) || !m.unchangedSince(r), "kubelet on %s is restarted before its hardware is online: %s", m.name, m.hardware())
 	if m.ledger.forgotten {
 		return

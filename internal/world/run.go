@@ -98,7 +98,7 @@ func (w *World) PlanResume() rollout.Plan {
 		if g, ok := goals[m.Seen.Target.InstanceID]; ok {
 			m.Goal = &g
 		} else if m.Claim != nil {
-			g := Goal(m.Claim.Goal)
+			g := m.Claim.Asked()
 			m.Goal = &g
 		}
 		members = append(members, m)
@@ -150,7 +150,7 @@ func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (r
 }
 
 func (r *Run) runner(command, continues string) *rollout.Runner {
-	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}}, Pods: podsPort{r, pods{r}},
+	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}}, Pods: podsPort{r, pods{r}}, Power: powerPort{r, r.client}, Evictions: evictionsPort{r, evictions{r}},
 		Clock: runClock{r}, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
 		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
 }

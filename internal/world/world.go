@@ -80,10 +80,10 @@ type World struct {
 	pace  Pace
 	began time.Time
 
-	// CloudStack is the stand-in. Small is the offering of every instance at the start; Big is twice as big.
-	CloudStack *standin.Model
-	Small, Big capacity.Offering
-	ClusterID  string
+	// CloudStack is the stand-in. Small is the offering of every instance at the start; Big is twice as big, Tiny half as big.
+	CloudStack       *standin.Model
+	Small, Big, Tiny capacity.Offering
+	ClusterID        string
 
 	owner standin.Account
 
@@ -96,6 +96,7 @@ type World struct {
 	upsets   []*Upset
 	chance   func(run string, c Call, n int) *Upset
 	runs     []*Run
+	budgets  map[string]bool // pods, by name, that a disruption budget holds
 	broken   []string
 	story    []Line
 	closed   bool
@@ -113,7 +114,8 @@ func New(cfg Config) *World {
 	w.CloudStack.AddAccount(standin.Account{Name: strangerAccount, Admin: true})
 	w.Small = w.offering("small", 2, 4096)
 	w.Big = w.offering("big", 4, 8192)
-	w.lease.claims = map[string]string{}
+	w.Tiny = w.offering("tiny", 1, 2048)
+	w.lease.claims, w.budgets = map[string]string{}, map[string]bool{}
 	w.addCluster()
 	return w
 }
@@ -232,10 +234,25 @@ func (w *World) machine(name string) *machine {
 
 // apiUp tells whether the API server answers. The lock is held.
 func (w *World) apiUp() error {
-	if w.clock.Now().Before(w.apiDown) {
+	if w.clock.Now().Before(w.apiDown) || w.controlPlaneDown() {
 		return fmt.Errorf("kube-apiserver: connection refused: %w", rollout.ErrUnreachable)
 	}
 	return nil
+}
+
+// controlPlaneDown tells whether no control-plane node serves: an API server is back as soon as the kubelet of its machine runs. Without any such
+// node in the world the API server is elsewhere.
+func (w *World) controlPlaneDown() bool {
+	there := false
+	for _, m := range w.machines {
+		if roleOf(m.name) == rollout.RoleControl {
+			if m.on && m.serves {
+				return false
+			}
+			there = true
+		}
+	}
+	return there
 }
 
 // Members is the cluster as the planner gets it, read behind everybody's back.
@@ -249,8 +266,12 @@ func (w *World) Members() []rollout.Member {
 		w.mu.Lock()
 		member := rollout.Member{Seen: rollout.Observation{Target: m.target(), Instance: instance, ServerTime: w.clock.Now().Truncate(time.Second), Guest: m.reading()}}
 		member.Claim = m.claim()
+		if member.Claim != nil && member.Claim.Cold != nil && m.ssh() != nil {
+			member.Seen.Guest = capacity.Guest{}
+		}
 		if m.node != nil {
 			member.Seen.Node = m.node.Node
+			member.Seen.Pods = &rollout.PodReading{Pods: m.pods}
 		}
 		if roleOf(m.name) == rollout.RoleControl {
 			member.Seen.Peers = w.peers(m)
@@ -283,7 +304,7 @@ func (w *World) peers(m *machine) (out []rollout.Peer) {
 func (w *World) instance(id string) capacity.Instance {
 	vm, _ := w.CloudStack.VM(id)
 	i := capacity.Instance{ID: vm.ID, Name: vm.Name, State: string(vm.State), OfferingID: vm.OfferingID, DynamicallyScalable: vm.DynamicallyScalable}
-	for _, o := range []capacity.Offering{w.Small, w.Big} {
+	for _, o := range []capacity.Offering{w.Small, w.Big, w.Tiny} {
 		if o.ID == vm.OfferingID {
 			i.OfferingName, i.CPUs, i.SpeedMHz, i.MemoryMiB = o.Name, o.CPUs, o.SpeedMHz, o.MemoryMiB
 		}

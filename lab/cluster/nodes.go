@@ -156,9 +156,10 @@ func (l *Lab) waitReady(ctx context.Context, node *Node) error {
 }
 
 func (l *Lab) waitNode(ctx context.Context, node *Node, met func(*corev1.Node) bool) error {
-	// A guest that ends needs no more waiting.
+	// A guest that ends needs no more waiting, and one that hangs is reset.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	go node.Guard(ctx)
 	go func() {
 		select {
 		case <-node.Process.Done():

@@ -82,6 +82,36 @@ func (g *Guest) WaitSSH(ctx context.Context) error {
 	}
 }
 
+// Guard resets the guest whenever it has not answered for hangTimeout, until ctx ends: a guest may hang after its first answer, too, while it still
+// starts its services (seen once: "rcu_preempt self-detected stall" for minutes, on an idle machine).
+func (g *Guest) Guard(ctx context.Context) {
+	look := time.NewTicker(guardInterval)
+	defer look.Stop()
+	for answered := time.Now(); ; {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		attempt, cancel := context.WithTimeout(ctx, guardInterval)
+		_, err := g.Run(attempt, "true")
+		cancel()
+		switch {
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() == nil && time.Since(answered) > hangTimeout:
+			_ = g.QMP.Execute("system_reset", nil, nil) // who waits for the guest says what became of it
+			answered = time.Now()
+			fallthrough
+		default:
+			g.Disconnect()
+		}
+	}
+}
+
+// guardInterval is how often Guard asks, and how long an answer may take.
+const guardInterval = 15 * time.Second
+
 func (g *Guest) dial(ctx context.Context) (*ssh.Client, error) {
 	g.ssh.mu.Lock()
 	defer g.ssh.mu.Unlock()

@@ -12,7 +12,7 @@ IFS= read -r manager
 
 # What is not plainly a path, or a name, is none of ours.
 case $method$path in
-GET/* | POST/* | PUT/* | PATCH/*) ;;
+GET/* | POST/* | PUT/* | DELETE/* | PATCH/*) ;;
 *) exit 64 ;;
 esac
 case "$path" in *[!A-Za-z0-9/._~%?\&=:,+-]*) exit 64 ;; esac
@@ -30,5 +30,6 @@ case $method in
 GET) exec kubectl get --raw "$path" ;;
 POST) exec kubectl create --raw "$path" -f - ;;
 PUT) exec kubectl replace --raw "$path" -f - ;;
+DELETE) exec kubectl delete --raw "$path" -f - ;;
 PATCH) exec kubectl patch "$resource" "$name" --namespace "${namespace:-default}" --type "$kind" --field-manager "$manager" --patch-file /dev/stdin -o json --show-managed-fields ;;
 esac
