@@ -32,8 +32,7 @@ func (c *Client) Evict(ctx context.Context, pod capacity.Pod) error {
 	what := call{verb: "create", resource: "pods/eviction", namespace: pod.Namespace, name: pod.Name}
 	blocked := (*rollout.BlockedError)(nil)
 	err := c.once(ctx, what, func(ctx context.Context) error {
-		err := c.core.Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: of(pod)})
+		err := c.evict(ctx, pod)
 		if reason, held := heldBy(err); held {
 			blocked = &rollout.BlockedError{Pod: pod.String(), Reason: reason}
 			return nil
@@ -44,6 +43,14 @@ func (c *Client) Evict(ctx context.Context, pod capacity.Pod) error {
 		return blocked
 	}
 	return gone(what, err)
+}
+
+// evict is EvictV1 of client-go, but for its waiting: a budget that is new, or has just been changed, is answered with "again in 10 s", and client-go
+// would do so by itself until the request's time is up.
+func (c *Client) evict(ctx context.Context, pod capacity.Pod) error {
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: of(pod)}
+	return c.core.RESTClient().Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+		MaxRetries(0).Body(eviction).Do(ctx).Error()
 }
 
 // Delete deletes the pod of that very UID, with its own grace period. rollout.ErrNotFound where that pod is gone.
@@ -79,20 +86,30 @@ func (e *goneError) Error() string {
 }
 func (e *goneError) Unwrap() error { return rollout.ErrNotFound }
 
-// heldBy tells whether a disruption budget refuses the eviction, and says which one in the API server's words. The eviction API answers with the same
-// code when the server is overloaded; a budget is named by a cause of its own. kubectl hands no causes on, and prints the server's overload otherwise.
+// heldBy tells whether disruption budgets refuse the eviction, and says which in the API server's words. The eviction API answers with 429 when the
+// server is overloaded, too; a budget is named by a cause of its own. A pod of two budgets can't be evicted at all: that has the code 500 and, other
+// than any fault of the server, no reason. One that waits for too many evicted pods to end forbids more (k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go).
 func heldBy(err error) (reason string, held bool) {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != http.StatusTooManyRequests {
+	if !errors.As(err, &status) {
 		return "", false
 	}
 	s := status.Status()
-	if s.Details == nil {
+	if s.Code == http.StatusInternalServerError && s.Reason == metav1.StatusReasonUnknown {
 		return s.Message, true
+	}
+	if s.Details == nil {
+		return "", false
+	}
+	if s.Code == http.StatusForbidden && s.Details.Kind == "poddisruptionbudget" { // the budget forbids it, and no rule about the account's rights
+		return s.Message, true
+	}
+	if s.Code != http.StatusTooManyRequests {
+		return "", false
 	}
 	i := slices.IndexFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == policyv1.DisruptionBudgetCause })
 	if i < 0 {
-		return s.Message, len(s.Details.Causes) == 0 && s.Details.RetryAfterSeconds == 0
+		return "", false
 	}
 	return s.Details.Causes[i].Message, true
 }

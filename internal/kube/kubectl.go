@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -149,10 +150,20 @@ var (
 	invalidField  = regexp.MustCompile(`(?m)^(?:\* )?([A-Za-z][A-Za-z0-9.\[\]]*): `)
 )
 
+// What the API server says of an eviction that disruption budgets refuse (k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go). The budget's name
+// is in the Status' causes, which kubectl does not print; and a server that is overloaded has the same reason as the first one.
+const (
+	heldByBudget  = "Cannot evict pod as it would violate the pod's disruption budget."
+	heldByBudgets = "Error from server: This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
 // reasonOf takes apart what kubectl prints of a Status. Without a reason it did not come from the API server.
 func reasonOf(text string) (reason metav1.StatusReason, message string, causes []metav1.StatusCause) {
 	if said := serverSaid.FindStringSubmatch(text); said != nil {
-		return metav1.StatusReason(said[1]), said[2], nil
+		if said[2] == heldByBudget {
+			causes = append(causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: said[2]})
+		}
+		return metav1.StatusReason(said[1]), said[2], causes
 	}
 	said := serverRefused.FindStringSubmatch(text)
 	if said == nil {
@@ -173,13 +184,16 @@ func refused(r *http.Request, err error) (*http.Response, error) {
 	}
 	reason, message, causes := reasonOf(strings.TrimSpace(complaint.Text))
 	code, known := codes()[reason]
-	if !known {
+	switch {
+	case strings.TrimSpace(complaint.Text) == heldByBudgets:
+		code, message = http.StatusInternalServerError, strings.TrimPrefix(heldByBudgets, "Error from server: ")
+	case !known:
 		return nil, err
 	}
 	if !strings.HasPrefix(r.URL.Path, "/api") { // such as /readyz, whose answer is no Status but its text, which kubectl has quoted
 		return answer(r, code, io.NopCloser(strings.NewReader(message))), nil
 	}
-	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message, //nolint:gosec // an HTTP status
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
 		Details: &metav1.StatusDetails{Causes: causes}}
 	body, err := json.Marshal(status)
 	if err != nil {

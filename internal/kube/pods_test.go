@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,9 @@ func makePod(t *testing.T, node, name string, status corev1.PodStatus, edit ...f
 	}
 	made, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
 	fatal(t, err)
-	t.Cleanup(func() { _ = pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}) })
+	t.Cleanup(func() {
+		_ = pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	})
 	made.Status = status
 	_, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
 	fatal(t, err)

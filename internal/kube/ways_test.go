@@ -211,7 +211,7 @@ func TestEveryWay(t *testing.T) {
 		"claim, cordon, release": TestClaimCordonRelease, "patches leave the rest alone": TestPatchLeavesTheRestAlone, "owner of the cordon": TestCordonOwnerFollowsTheLastChange,
 		"marks": TestMarksOnARealNode, "deletion": TestDeletionShows, "all Nodes": TestNodesListsAll, "Events": TestEventShowsInKubectlDescribe, "ready": TestControlPlaneIsReady,
 		"life of the Lease": TestLeaseLife, "takeover": TestDeadHolderIsTakenOver, "late renewal": TestTakeoverLosesAgainstALateRenewal, "no Lease": TestNobodyHoldsALeaseThatIsNotThere,
-		"evictions": TestEvict, "deletion of pods": TestDeletePastABudget, "shelf": TestShelf, "watch": TestWatchWakesOnChanges,
+		"evictions": TestEvict, "two budgets": TestEvictOfTwoBudgets, "a new budget": TestEvictUnderANewBudget, "deletion of pods": TestDeletePastABudget, "shelf": TestShelf, "watch": TestWatchWakesOnChanges,
 	}
 	for way, set := range map[Via]func(d *doorways, o *Options){
 		ViaTunnel:  func(d *doorways, o *Options) { o.Ways = Ways{Only: ViaTunnel, Tunnel: d.tunnel("c1")} },

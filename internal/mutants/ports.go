@@ -5,6 +5,7 @@ const (
 	leaseFile   = "internal/kube/lease.go"
 	lockFile    = "internal/kube/lock.go"
 	acquireFile = "internal/kube/acquire.go"
+	evictFile   = "internal/kube/evict.go"
 	restartFile = "internal/guest/scripts/restart.sh"
 	probeFile   = "internal/guest/scripts/probe.sh"
 	inspectFile = "internal/guest/scripts/inspect.sh"
@@ -35,6 +36,11 @@ func ofLease() []mutant {
 		m("a sleeper does not renew", "a laptop that wakes from sleep renews before it does anything", lockFile, "<= LeaseDuration {\n", "<= 1000*LeaseDuration {\n", "^TestSleeper"),
 		m("sleep does not show", "time asleep counts", lockFile, "return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))", "return to.Sub(from)", "^TestElapsed"),
 		m("nobody renews", "a Lease is renewed while it is held", lockFile, "err := c.renew(ctx, t)\n", "err := ctx.Err()\n", "^Test(LeaseLife|LiveHolder|RenewalIsTried)"),
+		m("an eviction of whoever has the name", "an eviction is of the very pod that was seen", evictFile, "DeleteOptions: of(pod)}", "DeleteOptions: &metav1.DeleteOptions{}}", "^TestEvict$"),
+		m("a budget is an overload", "what a disruption budget holds is waited for", evictFile, "c.Type == policyv1.DisruptionBudgetCause", "c.Type != policyv1.DisruptionBudgetCause", "^TestEvict$"),
+		m("an overload is a budget", "no pod is deleted past a budget that does not hold it", "internal/kube/kubectl.go", "if said[2] == heldByBudget {", "if said[2] != \"\" {", "^TestEvictOfAnOverloadedServer$"),
+		m("two budgets are an outage", "a pod that can't be evicted is named", evictFile, "s.Reason == metav1.StatusReasonUnknown", "s.Reason == metav1.StatusReasonInternalError", "^TestEvictOfTwoBudgets$"),
+		m("wait inside of an eviction", "a new budget is told of at once", evictFile, "MaxRetries(0)", "MaxRetries(9)", "^TestEvictUnderANewBudget$"),
 		m("a pod of ours is one of the node's", "the pods by which trueup enters nodes are no part of what is compared", "internal/kube/pods.go", "if !isHostPod(&list[i]) {", "if list[i].Name != \"\" {", "^TestHostPod$"),
 		m("a pod that has ended is entered", "a pod that has ended is removed, and another one made", hostPodsFile, "if startErr != nil || seen.DeletionTimestamp", "if startErr != nil && !ended(seen) || seen.DeletionTimestamp", "^TestHostPodOutlives"),
 		m("pods are left", "the pods by which nodes are entered are removed at the end", hostPodsFile, "pod.Labels[holderLabel] == h.holder || ended(&pod)", "ended(&pod)", "^TestHostPod$"),
