@@ -236,10 +236,14 @@ func (s *session) offerings(ctx context.Context, flags goalFlags) (map[rollout.R
 	if len(out) == 0 {
 		return nil, usageErrorf("no goal: name an offering with --offering, --worker, --control or --etcd")
 	}
-	if flags.settle < 0 {
-		return nil, usageErrorf("--settle %s is negative", flags.settle)
+	return out, checkSettle(flags.settle)
+}
+
+func checkSettle(d time.Duration) error {
+	if d < 0 {
+		return usageErrorf("--settle %s is negative", d)
 	}
-	return out, nil
+	return nil
 }
 
 // members are the nodes that have a goal, and those that carry a claim. A node with a goal that can't be read in full can't be planned for.

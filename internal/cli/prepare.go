@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 // prepareFlags are what prepare takes.
 type prepareFlags struct {
 	roles, nodes, ignore []string
+	settle               time.Duration
 	cold                 coldFlags
 	run                  runFlags
 }
@@ -41,13 +43,14 @@ call that changes it. Nodes that are ready already are left alone.`,
 	c.Flags().StringSliceVar(&f.roles, "role", nil, "only nodes of this `role`: worker, control or etcd; may be repeated")
 	c.Flags().StringSliceVar(&f.nodes, "node", nil, "only this `node`, by name or instance id; may be repeated")
 	c.Flags().StringSliceVar(&f.ignore, "ignore", nil, "go on against this failed `check`, by its name in trueup preflight; may be repeated; kept in the history")
+	c.Flags().DurationVar(&f.settle, "settle", rollout.DefaultSettle, "how long the kubelet of the new boot must run before its node is given back")
 	f.cold.addCold(c)
 	f.run.add(c)
 	return c
 }
 
 func (a *app) prepare(ctx context.Context, cluster string, f prepareFlags) error {
-	if err := errors.Join(f.run.check(), checkRoles(f.roles), checkIgnored(f.ignore)); err != nil {
+	if err := errors.Join(f.run.check(), checkRoles(f.roles), checkIgnored(f.ignore), checkSettle(f.settle)); err != nil {
 		return err
 	}
 	s, err := a.open(ctx, cluster)
@@ -122,7 +125,7 @@ func (s *session) toPrepare(ctx context.Context, nodes []survey.Node, f prepareF
 			continue
 		}
 		goal := f.cold.goal()
-		goal.Offering, goal.PastBoot, goal.Settle, goal.Ignore = o.Instance.Present(), o.Guest.BootID, rollout.DefaultSettle, f.ignore
+		goal.Offering, goal.PastBoot, goal.Settle, goal.Ignore = o.Instance.Present(), o.Guest.BootID, f.settle, f.ignore
 		goals[o.Target.InstanceID] = goal
 		if !o.Instance.DynamicallyScalable {
 			unmarked = append(unmarked, o.Target)

@@ -30,6 +30,11 @@ type claimDocument struct {
 		BootID       string `json:"bootID"`
 		InvocationID string `json:"invocationID"`
 	} `json:"restart"`
+	Cold *struct {
+		Power *struct {
+			State string `json:"state"`
+		} `json:"power"`
+	} `json:"cold"`
 	Fault *struct {
 		Layer   string `json:"layer"`
 		Move    string `json:"move"`
