@@ -214,7 +214,8 @@ func (p coldPoint) up() bool {
 
 // toStop tells whether the instance runs as it was and must be stopped.
 func (p coldPoint) toStop() bool {
-	return p.fenced() && p.state == coldRunning && p.boot != bootUnread && !p.up() && p.again(stopAccepted, stopUnanswered, stopUnansweredExpired) && p.power < startAccepted
+	stops := p.power >= stopAccepted && p.power <= stopUnansweredExpired
+	return p.fenced() && p.state == coldRunning && (p.boot != bootUnread || stops) && !p.up() && p.again(stopAccepted, stopUnanswered, stopUnansweredExpired) && p.power < startAccepted
 }
 
 func (p coldPoint) mayDrain() bool {

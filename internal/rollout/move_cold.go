@@ -164,7 +164,7 @@ func (w *walk) amendPower(ctx context.Context, change func(*PowerIntent)) error 
 	})
 }
 
-// readCold reads the instance, and its guest only while it runs. The guest of an instance that is being started may not answer yet: that is an
+// readCold reads the instance, and its guest only while it runs. The guest of an instance that is being stopped or started may not answer: that is an
 // observation, and no failure. It may take half of the time that the look has, so that the rest is read whatever becomes of it.
 func (w *walk) readCold(ctx context.Context, p readings) error {
 	if p.instance {
@@ -184,8 +184,7 @@ func (w *walk) readCold(ctx context.Context, p readings) error {
 	short, cancel := context.WithTimeout(ctx, w.Limits.Effect/2)
 	defer cancel()
 	err := w.readGuest(short)
-	starts := w.claim.Cold.Power != nil && w.claim.Cold.Power.State == stateRunning
-	if err != nil && ctx.Err() == nil && starts && transient(ctx, err) {
+	if err != nil && ctx.Err() == nil && w.down() && transient(ctx, err) {
 		w.unreadGuest(err.Error())
 		return nil
 	}

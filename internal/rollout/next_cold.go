@@ -76,7 +76,12 @@ func nextColdRunning(wanted Goal, claim *Claim, seen Observation) Step {
 	cold, atOffering, unread := claim.Cold, seen.Instance.AtOffering(wanted.Offering), seen.Guest.BootID == ""
 	another := cold.Ended != "" && !unread && seen.Guest.BootID != cold.Ended
 	started := cold.Power != nil && cold.Power.State == stateRunning
+	stops := cold.Power != nil && cold.Power.State == stateStopped
 	switch {
+	case unread && stops:
+		s := nextStop(claim, seen) // it may be on its way down while CloudStack still calls it Running
+		s.Look = true              // or somebody has started it again: its guest tells
+		return s
 	case unread:
 		return wait(MoveStart, capacity.Check{Layer: capacity.LayerAccess, What: "guest of the started instance", Expected: "an answer over SSH", Observed: cmp.Or(seen.GuestUnread, "none")})
 	case atOffering && another:

@@ -146,6 +146,10 @@ func TestNextCold(t *testing.T) {
 		{"no reply to the stop", stopAsked().with(powerIs("Stopped", "", "", soon)), "wait in stop: state of the instance"},
 		{"no reply to the stop, and it has expired", stopAsked().with(powerIs("Stopped", "", "", past)), "act: stop"},
 
+		{"it is on its way down, and CloudStack calls it Running", stopAsked().with(powerIs("Stopped", "", "", soon), unreadGuest), "wait in stop: state of the instance"},
+		{"the same, with the job", stopAsked().with(unreadGuest), "wait in stop: state of the instance"},
+		{"its guest does not answer, and the stop has expired", stopAsked().with(powerIs("Stopped", "", "", past), unreadGuest), "act: stop"},
+		{"its guest does not answer before any stop", drained().with(unreadGuest), "wait in start: guest of the started instance"},
 		{"stopped", stoppedScene(), "act: resize"},
 		{"stopped, and somebody else's job is pending", stoppedScene().with(jobIs("job-9", JobPending)), "wait in resize: job job-9"},
 		{"resize pending", stoppedScene().with(resizeIs(&ResizeIntent{Asked: noon, Expires: soon, JobID: "job-1"}, &Job{ID: "job-1"})), "wait in resize"},

@@ -23,7 +23,7 @@ type Observation struct {
 	Pods *PodReading `json:"pods,omitempty"`
 	// Held are pods whose eviction a disruption budget does not allow now, by UID, with the API server's word: what the last drain found.
 	Held map[string]string `json:"held,omitempty"`
-	// GuestUnread says why the guest of an instance that is being started could not be read; empty if it was, or if the instance does not run.
+	// GuestUnread says why the guest of an instance that is being stopped or started could not be read; empty if it was, or if the instance does not run.
 	GuestUnread string `json:"guestUnread,omitempty"`
 	// Peers are the cluster's other control-plane nodes, for a control-plane node: it may only be touched while all of them are well.
 	Peers []Peer `json:"peers,omitempty"`
