@@ -84,6 +84,7 @@ type overview interface {
 	Nodes(ctx context.Context) ([]capacity.Node, error)
 	Holder(ctx context.Context) (kube.Holding, error)
 	AllPods(ctx context.Context) (map[string][]capacity.Pod, error)
+	Misplaced(ctx context.Context, node string) ([]string, error)
 }
 
 // kubernetes is the way to the Kubernetes API of a cluster.
@@ -112,6 +113,7 @@ type session struct {
 	kube       kubernetes
 	kubeErr    error // why there is no kube
 	control    *controlPlane
+	way        usedWay // to the API server
 }
 
 // open finds the cluster and the ways to its guests and its API.
@@ -176,6 +178,7 @@ func (a *app) kubeClient(ctx context.Context, s *session) (kubernetes, error) {
 			return nil, err
 		default: // without one kubectl is all that is left
 			ways.Only = kube.ViaKubectl
+			s.way.note(kube.ViaKubectl, err)
 			a.tellWay(kube.ViaKubectl, err)
 		}
 	}

@@ -28,6 +28,17 @@ func (s *stage) withEtcd() (etcd []*node) {
 	return etcd
 }
 
+// status reads the Lease once, for who holds the cluster and for the claims on etcd machines.
+func TestStatusReadsTheLeaseOnce(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.withEtcd()
+		s.trueup(t, "status db").want(t, ExitOK)
+		if s.leaseReads != 1 {
+			t.Errorf("read %d times", s.leaseReads)
+		}
+	})
+}
+
 // Dedicated etcd machines are resized one after the other, and verified; none of it is about a Node or a kubelet.
 func TestScaleOfDedicatedEtcd(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

@@ -20,6 +20,9 @@ type explainDocument struct {
 	Cluster string `json:"cluster"`
 	nodeDocument
 
+	// Kubernetes is the way by which the API server was asked.
+	Kubernetes *wayDocument `json:"kubernetes,omitempty"`
+
 	// Checks are those that `verify` makes, met or not.
 	Checks []capacity.Check `json:"checks"`
 	// Goal is what the node shall have: its claim's goal, else what its instance has.
@@ -75,6 +78,7 @@ func (s *session) explain(ctx context.Context, name string) (explainDocument, er
 	}
 	n := chosen[0]
 	doc := explainDocument{header: kind("NodeExplanation"), Cluster: s.cluster.Name, nodeDocument: newNodeDocument(n), Goal: n.Views.Instance.Present(), Checks: verified(n).Checks}
+	doc.Kubernetes = s.kubeWay()
 	if n.Claim != nil {
 		doc.Goal = n.Claim.Goal
 	}
@@ -109,6 +113,9 @@ func (a *app) printExplained(d explainDocument) {
 	line("", "id %s", i.ID)
 	explainGuest(line, d.Views.Guest)
 	explainNode(line, d)
+	if d.Kubernetes != nil {
+		line("kubernetes", "asked %s", d.Kubernetes)
+	}
 	for _, p := range d.Problems {
 		line("unread", "%s", p.Error())
 	}

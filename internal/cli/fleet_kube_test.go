@@ -39,6 +39,12 @@ func (f fleetKube) AllPods(context.Context) (map[string][]capacity.Pod, error) {
 	return out, nil
 }
 
+func (f fleetKube) Misplaced(_ context.Context, node string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.find(node).misplaced, f.podsErr
+}
+
 // Evict ends the pod at once, and its controller makes another one elsewhere, which nobody here looks for.
 func (f fleetKube) Evict(_ context.Context, pod capacity.Pod) error {
 	f.call("evict " + pod.Name)
@@ -67,12 +73,16 @@ func (f fleetKube) end(pod capacity.Pod) error {
 func (f fleetKube) Holder(context.Context) (kube.Holding, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lease, f.leaseErr
+	f.leaseReads++
+	h := f.lease
+	h.Claims = maps.Clone(f.shelf)
+	return h, f.leaseErr
 }
 
 func (f fleetKube) Claims(context.Context) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.leaseReads++
 	return maps.Clone(f.shelf), nil
 }
 

@@ -41,11 +41,14 @@ type fleet struct {
 	held     map[string]bool // pods, by name, that a disruption budget holds
 	trusted  map[string]bool // nodes whose host key is on file; nil: all
 	leaseErr error
-	shelf    map[string]string // claims on the Lease, by instance id
-	version  int
-	events   []string
-	upon     map[string]func() // what else happens upon a call, by its name, once
-	calls    []string
+
+	leaseReads int
+	podsErr    error             // why pods can't be listed
+	shelf      map[string]string // claims on the Lease, by instance id
+	version    int
+	events     []string
+	upon       map[string]func() // what else happens upon a call, by its name, once
+	calls      []string
 }
 
 type node struct {
@@ -59,10 +62,12 @@ type node struct {
 	inside capacity.Inspection
 	closed error // why it can't be inspected
 	off    bool  // its instance was found stopped
-	name   string
-	pods   []capacity.Pod
-	reject string         // why a restarted kubelet rejects the pods; empty if it takes them
-	etcd   *capacity.Etcd // on a dedicated etcd machine, which has no Node
+
+	misplaced []string // pods whose node affinity does not match any more
+	name      string
+	pods      []capacity.Pod
+	reject    string         // why a restarted kubelet rejects the pods; empty if it takes them
+	etcd      *capacity.Etcd // on a dedicated etcd machine, which has no Node
 }
 
 // leastRole is what the role allows that `trueup rights cloudstack-role` prints: so all tests of the commands show that it is enough.

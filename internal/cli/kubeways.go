@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,11 @@ type doorway interface {
 
 // kubeWays are the ways to the API server that --kube-via allows: through the control-plane nodes, where there are any.
 func (a *app) kubeWays(s *session) (kube.Ways, error) {
-	w := kube.Ways{Only: kube.Via(a.access.kubeVia), Tell: a.tellWay}
+	w := kube.Ways{Only: kube.Via(a.access.kubeVia), Tell: func(way kube.Via, why error) {
+		s.way.note(way, why)
+		a.tellWay(way, why)
+	}}
+	s.way.note(cmp.Or(w.Only, kube.ViaDirect), nil)
 	switch w.Only {
 	case "", kube.ViaDirect, kube.ViaTunnel, kube.ViaKubectl:
 	default:
@@ -50,6 +55,54 @@ func (a *app) kubeWays(s *session) (kube.Ways, error) {
 	return w, nil
 }
 
+// usedWay is the way to the API server that is in use.
+type usedWay struct {
+	mu  sync.Mutex
+	via kube.Via
+	why error
+}
+
+func (u *usedWay) note(via kube.Via, why error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.via, u.why = via, why
+}
+
+// wayDocument is how the API server was asked.
+type wayDocument struct {
+	Via kube.Via `json:"via"` // direct, tunnel or kubectl
+	// Through is the control-plane node that the way leads through; empty for direct.
+	Through string `json:"through,omitempty"`
+	// Why says why the ways before it were not taken.
+	Why string `json:"why,omitempty"`
+}
+
+// String prints the way for people.
+func (w *wayDocument) String() string {
+	how := map[kube.Via]string{kube.ViaDirect: "directly, at the kubeconfig's address", kube.ViaTunnel: "through an SSH tunnel to " + w.Through, kube.ViaKubectl: "by kubectl on " + w.Through}[w.Via]
+	if w.Why != "" {
+		how += ": " + w.Why
+	}
+	return how
+}
+
+// kubeWay is the way that is in use, nil if there is none.
+func (s *session) kubeWay() *wayDocument {
+	if s.kube == nil {
+		return nil
+	}
+	s.way.mu.Lock()
+	defer s.way.mu.Unlock()
+	w := &wayDocument{Via: cmp.Or(s.way.via, kube.ViaDirect)}
+	if w.Via != kube.ViaDirect && s.control != nil {
+		w.Through = s.control.present()
+	}
+	if s.way.why != nil {
+		w.Why = oneLine(s.way.why.Error())
+	}
+	return w
+}
+
 // tellWay says once that the API server is reached in another way than by its own address.
 func (a *app) tellWay(way kube.Via, why error) {
 	how := map[kube.Via]string{kube.ViaTunnel: "through an SSH tunnel to a control-plane node", kube.ViaKubectl: "by kubectl on a control-plane node"}[way]
@@ -65,6 +118,30 @@ type controlPlane struct {
 	mu   sync.Mutex
 	best int    // the place in targets of the one to try first
 	busy string // instance id of the machine that is being worked on
+	open map[*tunnelled]bool
+}
+
+// tunnelled is an open connection to the API server through a control-plane node.
+type tunnelled struct {
+	net.Conn
+
+	through string // instance id
+	of      *controlPlane
+}
+
+// Close implements net.Conn.
+func (t *tunnelled) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.open, t)
+	t.of.mu.Unlock()
+	return t.Conn.Close()
+}
+
+// present is the name of the node that the way leads through now.
+func (c *controlPlane) present() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.targets[c.best].Name
 }
 
 // apiPort is where kubeadm's API server listens on each control-plane node, as CKS sets it up.
@@ -76,9 +153,24 @@ func (c *controlPlane) tunnel(ctx context.Context, address string) (conn net.Con
 		if conn, err = c.door.Dial(ctx, t, net.JoinHostPort("127.0.0.1", apiPort)); err != nil {
 			conn, err = c.door.Dial(ctx, t, address)
 		}
+		if err == nil {
+			conn = c.keep(conn, t)
+		}
 		return err
 	})
 	return conn, err
+}
+
+// keep notes an open connection, so that it can be given up when its node is worked on.
+func (c *controlPlane) keep(conn net.Conn, through rollout.Target) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[*tunnelled]bool{}
+	}
+	t := &tunnelled{conn, through.InstanceID, c}
+	c.open[t] = true
+	return t
 }
 
 // kubectl hands the request to kubectl on a control-plane node. After a failure the next request goes to another one.
@@ -137,14 +229,26 @@ func (c *controlPlane) leave(t rollout.Target) {
 	}
 }
 
-// workOn notes which machine is being worked on, so that new connections avoid it.
+// workOn notes which machine is being worked on, so that new connections avoid it. Those that lead through it are given up before anything is done
+// to it, if there is another node to lead through: what is under way on them is asked again by the next one, or looked at.
 func (c *controlPlane) workOn(t rollout.Target) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var through []*tunnelled
+	if c.busy != t.InstanceID && len(c.targets) > 1 {
+		for open := range c.open {
+			if open.through == t.InstanceID {
+				through = append(through, open)
+			}
+		}
+	}
 	c.busy = t.InstanceID
+	c.mu.Unlock()
+	for _, open := range through {
+		_ = open.Close()
+	}
 }
 
 // kubectlAnswer is what kubectl prints, with its complaint in kube's terms.

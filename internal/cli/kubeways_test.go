@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cks-trueup/trueup/internal/cloudstack/standin"
 	"github.com/cks-trueup/trueup/internal/guest"
@@ -79,6 +80,38 @@ func TestTunnelThroughControlPlane(t *testing.T) {
 	}
 }
 
+// Before a control-plane node is worked on, connections through it are given up, if there is another one to lead through; others stay.
+func TestTunnelsLeaveTheNodeUnderWork(t *testing.T) {
+	ended := func(c net.Conn) bool {
+		_ = c.SetReadDeadline(time.Now())
+		_, err := c.Read(make([]byte, 1))
+		return errors.Is(err, io.ErrClosedPipe)
+	}
+	for name, test := range map[string]struct {
+		nodes []string
+		work  string
+		want  bool
+	}{
+		"another node can lead": {[]string{"a", "b"}, "id-a", true},
+		"none else can":         {[]string{"a"}, "id-a", false},
+		"another is worked on":  {[]string{"a", "b"}, "id-b", false},
+		"a worker is worked on": {[]string{"a", "b"}, "id-w", false},
+	} {
+		c := plane(&doors{}, test.nodes...)
+		conn, err := c.tunnel(t.Context(), "192.0.2.1:6443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.workOn(rollout.Target{InstanceID: test.work})
+		if got := ended(conn); got != test.want {
+			t.Errorf("%s: given up %t, want %t", name, got, test.want)
+		}
+		if test.want != (len(c.open) == 0) {
+			t.Errorf("%s: %d kept", name, len(c.open))
+		}
+	}
+}
+
 // What worked last comes first; what failed comes last.
 func TestControlPlaneRemembers(t *testing.T) {
 	d := &doors{closed: map[string]bool{"a": true}, said: io.EOF}
@@ -125,11 +158,13 @@ func TestKubeVia(t *testing.T) {
 	w := newWired(t)
 	w.trueup(t, "status prod --kube-via proxy").want(t, ExitUsage).says(t, `--kube-via "proxy": it is direct, tunnel or kubectl`).oneError(t)
 	w.trueup(t, "verify prod --kube-via tunnel").prints(t, "tunnel: ", "its host key is unknown")
+	w.trueup(t, "status prod --kube-via tunnel -o json").prints(t, `"via": "tunnel"`, `"through": "control-1"`)
 	w.trueup(t, "verify prod --kube-via kubectl").prints(t, "its host key is unknown")
 	if w.asked != nil {
 		t.Errorf("the API server was asked directly: %v", w.asked)
 	}
 	w.UpdateCluster(w.cluster.ID, func(c *standin.Cluster) { c.Kubeconfig = "" })
 	w.trueup(t, "status prod --kube-via direct").want(t, ExitUsage).says(t, "no kubeconfig from CloudStack, name one with --kubeconfig")
-	w.trueup(t, "status prod").says(t, "Reaching the Kubernetes API by kubectl on a control-plane node: no kubeconfig from CloudStack")
+	w.trueup(t, "status prod").says(t, "Reaching the Kubernetes API by kubectl on a control-plane node: no kubeconfig from CloudStack").
+		prints(t, "The Kubernetes API was asked by kubectl on control-1: no kubeconfig from CloudStack")
 }

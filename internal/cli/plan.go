@@ -156,6 +156,7 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 		checks = preflight.ForLooking(checks)
 	}
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(checks, flags.ignore)...)
+	doc.Preflight = append(doc.Preflight, s.misplaced(ctx, nodes, perNode)...)
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(s.room(ctx, nodes, perNode), flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {
 		return planDocument{}, err

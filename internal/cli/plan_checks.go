@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/preflight"
@@ -67,6 +69,27 @@ func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[st
 		out = append(out, preflight.ChangeCheck(change))
 	}
 	return out
+}
+
+// misplaced checks the pods of each node that would have its kubelet restarted: one whose node affinity does not match any more is rejected then. The cold
+// method evicts them anyway.
+func (s *session) misplaced(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) []preflight.Check {
+	checks := make([]preflight.Check, len(nodes))
+	var g errgroup.Group
+	g.SetLimit(mostPodLists)
+	for i, n := range nodes {
+		goal, has := goals[n.Target.InstanceID]
+		if !has || goal.Method == rollout.MethodCold || n.Views.Node == nil || s.kube == nil || n.Views.Instance.Present().SameSize(goal.Offering) {
+			continue
+		}
+		g.Go(func() error {
+			names, err := s.kube.Misplaced(ctx, n.Views.Node.Name)
+			checks[i] = preflight.Misplaced(n.Target.Name, names, err)
+			return nil
+		})
+	}
+	_ = g.Wait() // what can't be read is said in its check
+	return slices.DeleteFunc(checks, func(c preflight.Check) bool { return c.ID == "" })
 }
 
 // notReady names the Nodes that are not Ready and have no goal. One with a goal is checked as such.

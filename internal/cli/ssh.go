@@ -79,7 +79,8 @@ What is shown proves that the machine behind the key is the right one: its DMI
 UUID is the VM's id, its machine-id and boot id are those of the Node. It does
 not prove that nobody sits in between and passes everything on. For that,
 compare the fingerprints with the machine's console, which the line "compare"
-says how to do.
+says how to do. With --yes, where nobody looks, a key is not put on file if the
+Node says something else than the machine.
 
 A key that differs from the one on file is never replaced.`,
 		Args: cobra.ExactArgs(1),
@@ -234,9 +235,25 @@ func (a *app) keep(ctx context.Context, ways enroller, nodes []enrolledNode, yes
 			continue
 		}
 		n.State = stateEnrolled
-		if err := ways.Trust(n.contact); err != nil {
+		err := n.disproved()
+		if !yes {
+			err = nil // a person has seen it, and said yes
+		}
+		if err == nil {
+			err = ways.Trust(n.contact)
+		}
+		if err != nil {
 			n.State, n.err, n.Error = stateFailed, err, err.Error()
 		}
+	}
+	return nil
+}
+
+// disproved is the error of a machine of which its Node says something else than the guest; nil where there is no Node to ask. A Node may be behind its
+// machine for a moment after a boot, or for long if its kubelet is broken: that is for a person to judge.
+func (n *enrolledNode) disproved() error {
+	if c, failed := capacity.Failed(n.Proof...); failed {
+		return fmt.Errorf("%w: %s: the key was not put on file: %s; find out why, or look at it yourself and answer without --yes", rollout.ErrDenied, n.Target.Name, c)
 	}
 	return nil
 }

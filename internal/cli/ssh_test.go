@@ -63,6 +63,10 @@ func TestEnrollWithFailures(t *testing.T) {
 		s.node(0).lost, s.node(1).lost = errors.New("its host key is another one"), errors.New("nobody answers")
 		s.node(2).node.MachineID = "another"
 		s.trueup(t, "ssh enroll prod --yes").want(t, ExitUnreachable).says(t, "trueup: its host key is another one", "trueup: nobody answers", "machine-id of the Node: another: NOT THE SAME")
+		if len(s.trusted) != 0 {
+			t.Errorf("a key was put on file although nobody looked, and the Node says something else: %v", s.trusted)
+		}
+		s.trueup(t, "ssh enroll prod", answering("yes\n")).want(t, ExitUnreachable)
 		if !s.trusted["prod-node-18f3c0dbc3"] || len(s.trusted) != 1 {
 			t.Errorf("%v", s.trusted)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,8 +31,10 @@ type statusDocument struct {
 	// Rollout is the unfinished rollout that is kept on the Lease, whether or not somebody is at work on it.
 	Rollout *rolloutDocument `json:"rollout,omitempty"`
 	// LeaseProblem is why it can't be told who holds the cluster.
-	LeaseProblem string         `json:"leaseProblem,omitempty"`
-	Nodes        []nodeDocument `json:"nodes"`
+	LeaseProblem string `json:"leaseProblem,omitempty"`
+	// Kubernetes is the way by which the API server was asked.
+	Kubernetes *wayDocument   `json:"kubernetes,omitempty"`
+	Nodes      []nodeDocument `json:"nodes"`
 }
 
 type leaseDocument struct {
@@ -97,14 +100,9 @@ a few percent below the instance's memory: the kernel keeps the rest.`,
 }
 
 func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
-	type look struct {
-		kube.Holding
-
-		err error
-	}
-	lease := make(chan look, 1)
-	go func() { h, err := s.holder(ctx); lease <- look{h, err} }()
-	nodes, err := s.survey(ctx)
+	lease := sync.OnceValues(func() (kube.Holding, error) { return s.holder(ctx) })
+	go func() { _, _ = lease() }() // at the same time as the rest
+	nodes, err := s.surveyBy(ctx, onceRead{s, lease})
 	if err != nil {
 		return statusDocument{}, err
 	}
@@ -114,9 +112,25 @@ func (a *app) status(ctx context.Context, s *session) (statusDocument, error) {
 		doc.Nodes = append(doc.Nodes, newNodeDocument(n))
 		doc.Agree = doc.Agree && n.Agrees()
 	}
-	h := <-lease
-	doc.takeLease(h.Holding, h.err)
+	doc.takeLease(lease())
+	doc.Kubernetes = s.kubeWay()
 	return doc, nil
+}
+
+// onceRead takes the claims of machines that are no Nodes from a reading of the Lease that is made anyway.
+type onceRead struct {
+	*session
+
+	lease func() (kube.Holding, error)
+}
+
+// Claims implements survey.Kubernetes.
+func (r onceRead) Claims(context.Context) (map[string]string, error) {
+	if r.kube == nil {
+		return nil, r.kubeErr
+	}
+	h, err := r.lease()
+	return h.Claims, err
 }
 
 // takeLease keeps who holds the cluster and what is unfinished there.
@@ -157,13 +171,15 @@ func (s *session) Claims(ctx context.Context) (map[string]string, error) {
 }
 
 // survey reads all four views of all nodes.
-func (s *session) survey(ctx context.Context) ([]survey.Node, error) {
+func (s *session) survey(ctx context.Context) ([]survey.Node, error) { return s.surveyBy(ctx, s) }
+
+func (s *session) surveyBy(ctx context.Context, api survey.Kubernetes) ([]survey.Node, error) {
 	c := survey.Cluster{ID: s.cluster.ID, Name: s.cluster.Name}
 	for _, vm := range s.cluster.VMs {
 		c.Members = append(c.Members, survey.Member{Role: vm.Role, Instance: vm.Instance, Record: s.cluster.Records[vm.Role], External: vm.External, Doubt: vm.RoleDoubt})
 	}
 	s.prepare(ctx)
-	return survey.Read(ctx, c, s.guests, s)
+	return survey.Read(ctx, c, s.guests, api)
 }
 
 func (a *app) printStatus(doc statusDocument, wide bool) error {
@@ -204,6 +220,9 @@ func (a *app) printHeadline(doc statusDocument) {
 	if r := doc.Rollout; r != nil && doc.Lease == nil {
 		a.paragraph("A rollout is not finished: %s, run %s of %s, begun %s. Go on with `trueup resume %s`, or give it up with `trueup abort %s`.",
 			r.Command, r.Run, orDash(r.Actor), r.Since.UTC().Format(time.RFC3339), doc.Name, doc.Name)
+	}
+	if w := doc.Kubernetes; w != nil && w.Via != kube.ViaDirect {
+		a.paragraph("The Kubernetes API was asked %s.", w)
 	}
 	if doc.LeaseProblem != "" {
 		a.paragraph("Who holds the cluster could not be read: %s.", doc.LeaseProblem)

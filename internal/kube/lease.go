@@ -47,6 +47,8 @@ type Holding struct {
 
 	// State is what the holder left on the Lease.
 	State rollout.LeaseState
+	// Claims are those of machines without a Node, by instance id.
+	Claims map[string]string
 	// Since is when the holder took the Lease and Renewed when it last renewed it, both by the holder's own clock: for people,
 	// not to tell whether it is alive.
 	Since, Renewed time.Time
@@ -75,6 +77,7 @@ func holding(lease *coordinationv1.Lease) (Holding, error) {
 	if t := lease.Spec.RenewTime; t != nil {
 		h.Renewed = t.UTC()
 	}
+	h.Claims = claimsOn(lease)
 	text := lease.Annotations[LeaseState]
 	if text == "" {
 		return h, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -23,13 +25,21 @@ func (c *Client) Claims(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	claims := map[string]string{}
+	return claimsOn(lease), nil
+}
+
+// claimsOn are the claims that hang on the Lease, by instance id.
+func claimsOn(lease *coordinationv1.Lease) map[string]string {
+	var claims map[string]string
 	for name, text := range lease.Annotations {
 		if id, ok := strings.CutPrefix(name, ShelfPrefix); ok {
+			if claims == nil {
+				claims = map[string]string{}
+			}
 			claims[id] = text
 		}
 	}
-	return claims, nil
+	return claims
 }
 
 // Shelved implements rollout.Shelf.
