@@ -11,9 +11,9 @@ type RoomNode struct {
 	// Schedulable says that it takes pods: a worker that nobody has cordoned.
 	Schedulable           bool
 	Capacity, Allocatable Resources
-	// After is the size that it shall have; its zero value means the present one.
-	After Offering
-	Pods  []Pod
+	// Before is the size that its instance has, After the one that it shall have; zero means that it stays as it is.
+	Before, After Offering
+	Pods          []Pod
 }
 
 // room is CPU in millicores and memory in bytes.
@@ -32,15 +32,16 @@ func (n RoomNode) allocatable() room {
 	return room{milliCPU(n.Allocatable), bytes(n.Allocatable, "memory")}
 }
 
-// allocatableAfter is what the node will offer to pods with its new size: what is reserved stays reserved. The guest's kernel keeps a little of the
-// memory, so the loss is counted from what the node has now.
+// allocatableAfter is what the node will offer to pods with its new size: what is reserved stays reserved. The kernel keeps as large a share of the memory
+// as now (measured: 1.9 to 6.9 % of it, less of a bigger machine).
 func (n RoomNode) allocatableAfter() room {
-	if n.After.CPUs == 0 {
-		return n.allocatable()
-	}
-	lost := room{milliCPU(n.Capacity) - int64(n.After.CPUs)*1000, bytes(n.Capacity, "memory") - n.After.MemoryMiB*MiB}
 	now := n.allocatable()
-	return room{max(0, now.cpu-lost.cpu), max(0, now.memory-max(0, lost.memory))}
+	if n.After.CPUs == 0 || n.Before.MemoryMiB == 0 {
+		return now
+	}
+	memory := bytes(n.Capacity, "memory")
+	gained := room{int64(n.After.CPUs)*1000 - milliCPU(n.Capacity), int64(float64(memory) / float64(n.Before.MemoryMiB) * float64(n.After.MemoryMiB-n.Before.MemoryMiB))}
+	return room{max(0, now.cpu+gained.cpu), max(0, now.memory+gained.memory)}
 }
 
 // requests sums up what the scheduler counts for the pods of that kind.

@@ -11,7 +11,7 @@ func TestRoom(t *testing.T) {
 	done := pod(9000, 9*gib, "Job")
 	done.Phase = "Succeeded"
 	node := func(name string, after Offering, pods ...Pod) RoomNode {
-		return RoomNode{Name: name, Schedulable: true, Capacity: Whole(4, 8*gib), Allocatable: Whole(4, 7*gib), After: after, Pods: pods}
+		return RoomNode{Name: name, Schedulable: true, Capacity: Whole(4, 8*gib), Allocatable: Whole(4, 7*gib), Before: Offering{CPUs: 4, MemoryMiB: 8192}, After: after, Pods: pods}
 	}
 	smaller := Offering{CPUs: 2, MemoryMiB: 4096}
 	closed := node("w3", Offering{})
@@ -30,7 +30,10 @@ func TestRoom(t *testing.T) {
 		"its own pods don't fit":     {[]RoomNode{node("w1", smaller, pod(2500, gib, "DaemonSet")), node("w2", Offering{})}, false, true, "w1: 4000m CPU and 7168 MiB allocatable, 2000m CPU and 3072 MiB after the change", ""},
 		"own pods need no room away": {[]RoomNode{node("w1", Offering{}, pod(3900, gib, "DaemonSet")), node("w2", Offering{}, pod(3900, gib, "DaemonSet"))}, true, true, "", ""},
 		"others take none":           {[]RoomNode{node("w1", Offering{}, pod(100, gib, "ReplicaSet")), closed}, true, false, "", "0m CPU and 0 MiB free on 0 other workers"},
-		"growth":                     {[]RoomNode{node("w1", Offering{CPUs: 8, MemoryMiB: 16384}, pod(3000, gib, "ReplicaSet")), node("w2", Offering{})}, true, true, "12000m CPU and 14336 MiB allocatable on the workers after the change", ""},
+		"growth":                     {[]RoomNode{node("w1", Offering{CPUs: 8, MemoryMiB: 16384}, pod(3000, gib, "ReplicaSet")), node("w2", Offering{})}, true, true, "12000m CPU and 22528 MiB allocatable on the workers after the change", ""},
+		"one grows, one shrinks":     {[]RoomNode{node("w1", Offering{CPUs: 4, MemoryMiB: 16384}, pod(100, 12*gib, "ReplicaSet")), node("w2", smaller)}, true, false, "6000m CPU and 18432 MiB allocatable on the workers after the change", ""},
+		"the kernel's share": {[]RoomNode{{Name: "w1", Schedulable: true, Capacity: Whole(4, 7800<<20), Allocatable: Whole(4, 7700<<20), Before: Offering{CPUs: 4, MemoryMiB: 8192}, After: smaller}}, true, true,
+			"2000m CPU and 3800 MiB allocatable on the workers after the change", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fits, without := CheckRequestsFit(c.nodes), CheckRoomWithout(c.nodes, "w1")

@@ -180,7 +180,7 @@ func (s *session) room(ctx context.Context, nodes []survey.Node, goals map[strin
 		goal, has := goals[n.Target.InstanceID]
 		r := capacity.RoomNode{Name: n.Target.Name, Schedulable: !n.Views.Node.Unschedulable || n.Claim != nil, Capacity: n.Views.Node.Capacity, Allocatable: n.Views.Node.Allocatable, Pods: pods[n.Views.Node.Name]}
 		if has && !n.Views.Instance.AtOffering(goal.Offering) {
-			r.After = goal.Offering
+			r.Before, r.After = n.Views.Instance.Present(), goal.Offering
 		}
 		rooms = append(rooms, r)
 		if has && n.Claim == nil {
