@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -29,13 +32,14 @@ func (s *session) planOffline(ctx context.Context, flags goalFlags, offerings ma
 	if err != nil {
 		return doc, err
 	}
+	doc.Preflight, doc.ignored = preflight.Ignore(doc.Preflight, flags.ignore), flags.ignore
 	doc.Goals = map[rollout.Role]rollout.Goal{}
 	for _, role := range []rollout.Role{rollout.RoleControl, rollout.RoleEtcd, rollout.RoleWorker} {
 		o, ok := offerings[role]
 		if !ok {
 			continue
 		}
-		doc.Goals[role] = rollout.Goal{Offering: o, Settle: flags.settle}
+		doc.Goals[role] = rollout.Goal{Offering: o, Settle: flags.settle, Ignore: flags.ignore}
 		if change := s.recordChange(role, o); change.Why != "" && !doc.refused() {
 			doc.Record = append(doc.Record, change)
 		}
@@ -87,7 +91,7 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 		return err
 	}
 	change := &offlineChange{app: a, session: s, doc: doc, limits: run.limits}
-	keep := a.keeper(s, &rollout.Runner{Run: a.newRun(), Command: "scale", Author: rollout.Author{Actor: a.actor(), Why: run.why}}, nil)
+	keep := a.keeper(s, &rollout.Runner{Run: a.newRun(), Command: "scale", Author: rollout.Author{Actor: a.actor(), Why: run.why}}, doc.notes())
 	keep.begin(doc.Plan)
 	a.begun()
 	err := change.perform(ctx, start)
@@ -96,17 +100,22 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 
 // noJobs refuses to begin while CloudStack is at work on one of the machines.
 func (s *session) noJobs(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(mostInstances)
 	for _, vm := range s.cluster.VMs {
-		reading, err := s.cloudStack.Instance(ctx, vm.Instance.ID)
-		if err != nil {
+		g.Go(func() error {
+			reading, err := s.cloudStack.Instance(ctx, vm.Instance.ID)
+			if err == nil && reading.PendingJobID != "" {
+				err = withCode(ExitRefused, fmt.Errorf("refused, nothing was changed: job %s is pending on %s: try again when it has ended", reading.PendingJobID, vm.Instance.Name))
+			}
 			return err
-		}
-		if reading.PendingJobID != "" {
-			return withCode(ExitRefused, fmt.Errorf("refused, nothing was changed: job %s is pending on %s: try again when it has ended", reading.PendingJobID, vm.Instance.Name))
-		}
+		})
 	}
-	return nil
+	return g.Wait()
 }
+
+// mostInstances is how many instances are read from CloudStack at once.
+const mostInstances = 8
 
 // offlineChange is one change of a cluster of which nothing runs.
 type offlineChange struct {

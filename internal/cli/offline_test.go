@@ -43,6 +43,21 @@ func (s *stage) offering(i int) string {
 	return vm.OfferingID
 }
 
+// A check can be ignored where nothing runs, too, and that is kept in the history.
+func TestIgnoreOffline(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.AddCluster(standin.ClusterSpec{Name: "new", State: standin.ClusterCreated, Owner: standin.Owner{Account: "owner"}, OfferingID: s.offeringID("small"), Control: standin.Nodes(1), Workers: standin.Nodes(2)})
+		a := s.AddAccount(standin.Account{Name: "least", Admin: true, Commands: slices.DeleteFunc(leastRole(t), func(c string) bool { return c == "scaleKubernetesCluster" })})
+		as := func(p *program) { p.env["CLOUDSTACK_API_KEY"], p.env["CLOUDSTACK_SECRET_KEY"] = a.APIKey, a.SecretKey }
+		s.trueup(t, "scale new --worker big --yes", as).want(t, ExitRefused).says(t, "not allowed: scaleKubernetesCluster").oneError(t)
+		p := s.trueup(t, "scale new --worker big --yes --ignore cloudstack-permissions", as).says(t, "Ignored: permissions in CloudStack", "CloudStack did not begin")
+		if p.code == ExitRefused || p.code == ExitOK {
+			t.Errorf("exit code %d", p.code)
+		}
+		s.trueup(t, "history -o json").want(t, ExitOK).prints(t, "checks ignored: cloudstack-permissions")
+	})
+}
+
 // Of a Created cluster there is nothing but the record.
 func TestScaleOfACreatedCluster(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/kube"
 	"github.com/cks-trueup/trueup/internal/preflight"
@@ -48,27 +49,41 @@ func (s *session) rights(ctx context.Context, further ...kube.Right) (out prefli
 func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[string]rollout.Goal) []preflight.Check {
 	type kind struct{ from, to string }
 	asked := map[kind]bool{}
-	var out []preflight.Check
+	var ask []survey.Node
 	for _, n := range nodes {
-		i, goal := n.Views.Instance, goals[n.Target.InstanceID].Offering
-		this := kind{i.OfferingID, goal.ID}
-		if goals[n.Target.InstanceID].Method == rollout.MethodCold {
-			continue // a stopped machine takes any offering, and the list is about running ones
+		i, goal := n.Views.Instance, goals[n.Target.InstanceID]
+		this := kind{i.OfferingID, goal.Offering.ID}
+		switch {
+		case goal.Method == rollout.MethodCold: // a stopped machine takes any offering, and the list is about running ones
+		case goal.Offering.ID == "", i.AtOffering(goal.Offering), goal.Offering.Smaller(i), !goal.Offering.DynamicScaling, asked[this]:
+		default:
+			asked[this] = true
+			ask = append(ask, n)
 		}
-		if goal.ID == "" || i.AtOffering(goal) || goal.Smaller(i) || !goal.DynamicScaling || asked[this] {
-			continue
-		}
-		asked[this] = true
-		change := preflight.Change{Machine: n.Target.Name, Goal: goal.String()}
-		offered, err := s.cloudStack.Suits(ctx, i.ID, goal.ID)
-		if err == nil {
-			change.Offered = &offered
-		} else {
-			change.Problem = oneLine(err.Error())
-		}
-		out = append(out, preflight.ChangeCheck(change))
 	}
+	out := make([]preflight.Check, len(ask))
+	var g errgroup.Group
+	g.SetLimit(mostInstances)
+	for k, n := range ask {
+		g.Go(func() error {
+			out[k] = preflight.ChangeCheck(s.change(ctx, n, goals[n.Target.InstanceID].Offering))
+			return nil
+		})
+	}
+	_ = g.Wait() // what could not be asked is said in its check
 	return out
+}
+
+// change asks CloudStack whether it offers the change to the machine.
+func (s *session) change(ctx context.Context, n survey.Node, goal capacity.Offering) preflight.Change {
+	change := preflight.Change{Machine: n.Target.Name, Goal: goal.String()}
+	offered, err := s.cloudStack.Suits(ctx, n.Views.Instance.ID, goal.ID)
+	if err != nil {
+		change.Problem = oneLine(err.Error())
+		return change
+	}
+	change.Offered = &offered
+	return change
 }
 
 // misplaced checks the pods of each node that would have its kubelet restarted: one whose node affinity does not match any more is rejected then. The cold

@@ -139,11 +139,7 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 			return err
 		}
 	}
-	var notes []string
-	if len(doc.ignored) > 0 {
-		notes = append(notes, "checks ignored: "+strings.Join(doc.ignored, ", "))
-	}
-	err = a.perform(ctx, s, run, job{notes: notes, command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
+	err = a.perform(ctx, s, run, job{notes: doc.notes(), command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
 		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
 			if doc.before != nil {
 				if err := doc.before(ctx); err != nil {
@@ -156,6 +152,14 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 		return a.awaitRunning(ctx, s)
 	}
 	return err
+}
+
+// notes are what the history keeps of the plan itself.
+func (d *planDocument) notes() []string {
+	if len(d.ignored) == 0 {
+		return nil
+	}
+	return []string{"checks ignored: " + strings.Join(d.ignored, ", ")}
 }
 
 // unchanged is the report of a plan with nothing to do.

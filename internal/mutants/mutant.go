@@ -28,7 +28,7 @@ type suite struct{ dir, run string }
 
 // all lists every mutant, from the heart outwards.
 func all() []mutant {
-	return slices.Concat(ofNext(), ofEtcd(), ofResize(), ofVerification(), ofClaims(), ofRunner(), ofEnds(), ofPlans(), ofRefusals(), ofInspection(), ofPods(), ofCapacity(), ofLease(), ofGuest(), ofCloudStack())
+	return slices.Concat(ofNext(), ofEtcd(), ofResize(), ofVerification(), ofClaims(), ofRunner(), ofEnds(), ofPlans(), ofRefusals(), ofInspection(), ofPods(), ofCapacity(), ofLease(), ofGuest(), ofSSH(), ofCloudStack(), ofCold())
 }
 
 // matching returns the mutants whose name or file holds the text.

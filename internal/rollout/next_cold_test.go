@@ -136,6 +136,7 @@ func TestNextCold(t *testing.T) {
 		{"a budget holds a pod", coldClaimed().with(held), "wait in drain: pods that can run elsewhere"},
 		{"only finished pods are left", coldClaimed().with(podsAre(done, agentPod)), "act: stop"},
 		{"drained", drained(), "act: stop"},
+		{"drained, and another control-plane node is away", drained().with(control, func(s *scene) { s.seen.Peers = []Peer{{Name: "c2"}} }), "wait in stop: rest of the control plane"},
 		{"somebody else's job is pending", drained().with(jobIs("job-9", JobPending)), "wait in stop: job job-9"},
 		{"another tool came", drained().with(marked), "stop in claim, schedulability: another tool"},
 
