@@ -27,6 +27,7 @@ func allowed() map[string][]string {
 		"history":            ports,
 		"preflight":          ports,
 		"survey":             ports,
+		"doctor":             ports,
 		"mutants":            {}, // a tool for developers: it knows the others as text
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
 		"server/logs":        ports,
@@ -34,7 +35,7 @@ func allowed() map[string][]string {
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
 		"server/trace":       ports,
-		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey"},
+		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor"},
 	}
 }
 

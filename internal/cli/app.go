@@ -114,7 +114,7 @@ its CPU and memory.`,
 	a.access.addFlags(root.PersistentFlags())
 	a.profiles.addFlags(root.PersistentFlags())
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.profiles.start() }
-	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.prepareCommand(), a.resumeCommand(),
+	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.prepareCommand(), a.doctorCommand(), a.resumeCommand(),
 		a.sshCommand(), a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand(), a.rightsCommand())
 	wrapArgs(root)
 	return root

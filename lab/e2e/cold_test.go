@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,6 +184,9 @@ func (c coldKilled) test(t *testing.T, f *fixture, small standin.Offering) {
 	command := []string{"scale", f.Options.Name, "--worker", goal.Name, "--method", "cold", "--yes", settle}
 	g, on := f.gate(t, f.another(t), func(command string, answered bool) bool { return c.holds != nil && c.holds(command, answered) })
 	record := f.record(t)
+	guarded, unguard := context.WithCancel(t.Context()) // a boot under emulation hangs now and then
+	defer unguard()
+	go node.Guard(guarded)
 	r := begin(t, on, command...)
 	if c.reached != nil {
 		c.reached(t, f, node)
@@ -193,6 +197,7 @@ func (c coldKilled) test(t *testing.T, f *fixture, small standin.Offering) {
 	r.wait().expectCode(t, -1)
 	f.hastenTakeover(t)
 	begin(t, f.another(t), "resume", f.Options.Name, "--yes").wait().expectCode(t, 0)
+	unguard()
 	expectOneAtATime(t, record.stop(t))
 	f.bootedAnew(t, node)
 	f.expectStartedOnce(t, node, goal)
