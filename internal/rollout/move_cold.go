@@ -68,7 +68,6 @@ func (w *walk) remove(ctx context.Context, p capacity.Pod) error {
 // stopping is the claim that announces a stop of the boot that was seen.
 func stopping(claim Claim, seen Observation, expires time.Time) *Claim {
 	cold := *claim.Cold
-	cold.Doubt = cold.doubt()
 	cold.Ended = cmp.Or(seen.Guest.BootID, cold.Ended, claim.Before.Guest.BootID)
 	cold.Pods = keptPods(stayingPods(seen.Pods))
 	cold.Power = &PowerIntent{State: stateStopped, Asked: seen.ServerTime, Expires: expires}
@@ -92,7 +91,6 @@ func stayingPods(seen *PodReading) *PodReading {
 // starting is the claim that announces a start.
 func starting(claim Claim, seen Observation, expires time.Time) *Claim {
 	cold := *claim.Cold
-	cold.Doubt = cold.doubt()
 	cold.Ended = cmp.Or(cold.Ended, claim.Before.Guest.BootID)
 	cold.Power = &PowerIntent{State: stateRunning, Asked: seen.ServerTime, Expires: expires}
 	claim.Cold = &cold
