@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/cloudstack"
 	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -32,6 +33,7 @@ func (s *session) planOffline(ctx context.Context, flags goalFlags, offerings ma
 	if err != nil {
 		return doc, err
 	}
+	doc.Preflight = append(doc.Preflight, s.withinLimits(<-s.readLimits(ctx), func(vm cloudstack.VM) capacity.Offering { return offerings[vm.Role] }))
 	doc.Preflight, doc.ignored = preflight.Ignore(doc.Preflight, flags.ignore), flags.ignore
 	doc.Goals = map[rollout.Role]rollout.Goal{}
 	for _, role := range []rollout.Role{rollout.RoleControl, rollout.RoleEtcd, rollout.RoleWorker} {

@@ -142,6 +142,7 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 	if doc.refused() {
 		return doc, nil // the cluster as a whole: its nodes need not be read
 	}
+	limits := s.readLimits(ctx) // at the same time as the rest
 	nodes, rights, err := s.look(ctx, furtherRights(flags.cold.goal().Method)...)
 	if err != nil {
 		return planDocument{}, err
@@ -156,6 +157,8 @@ func (a *app) newPlan(ctx context.Context, s *session, flags goalFlags) (planDoc
 		checks = preflight.ForLooking(checks)
 	}
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(checks, flags.ignore)...)
+	allowed := <-limits
+	doc.Preflight = append(doc.Preflight, preflight.Ignore([]preflight.Check{s.withinLimits(allowed, func(vm cloudstack.VM) capacity.Offering { return perNode[vm.Instance.ID].Offering })}, flags.ignore)...)
 	doc.Preflight = append(doc.Preflight, s.misplaced(ctx, nodes, perNode)...)
 	doc.Preflight = append(doc.Preflight, preflight.Ignore(s.room(ctx, nodes, perNode), flags.ignore)...)
 	if err := s.planFor(ctx, &doc, nodes, perNode); err != nil {

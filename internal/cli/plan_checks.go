@@ -74,6 +74,39 @@ func (s *session) changes(ctx context.Context, nodes []survey.Node, goals map[st
 	return out
 }
 
+// limits are those of the cluster's owner, or why they are not known.
+type limits struct {
+	cloudstack.Limits
+
+	unread string
+}
+
+// readLimits reads them; the channel gets them once.
+func (s *session) readLimits(ctx context.Context) <-chan limits {
+	out := make(chan limits, 1)
+	go func() {
+		l, err := s.cloudStack.Limits(ctx, s.cluster)
+		read := limits{Limits: l}
+		if err != nil {
+			read.unread = oneLine(err.Error())
+		}
+		out <- read
+	}()
+	return out
+}
+
+// withinLimits holds what the goals add against the limits of the cluster's owner. What shrinks is not counted: it comes later, maybe.
+func (s *session) withinLimits(l limits, goalOf func(cloudstack.VM) capacity.Offering) preflight.Check {
+	var cpus, mib int64
+	for _, vm := range s.cluster.VMs {
+		if o := goalOf(vm); o.ID != "" && !vm.Instance.AtOffering(o) {
+			cpus += int64(max(0, o.CPUs-vm.Instance.CPUs))
+			mib += max(0, o.MemoryMiB-vm.Instance.MemoryMiB)
+		}
+	}
+	return preflight.Limits(l.Of, preflight.Allowance{Used: l.CPUs.Used, Most: l.CPUs.Most, Added: cpus}, preflight.Allowance{Used: l.MemoryMiB.Used, Most: l.MemoryMiB.Most, Added: mib}, l.unread)
+}
+
 // change asks CloudStack whether it offers the change to the machine.
 func (s *session) change(ctx context.Context, n survey.Node, goal capacity.Offering) preflight.Change {
 	change := preflight.Change{Machine: n.Target.Name, Goal: goal.String()}

@@ -108,7 +108,7 @@ func TestLiveRollout(t *testing.T) {
 		term := newTerminal(80, 24)
 		_, _ = term.Write([]byte(live))
 		onScreen(t, term,
-			"prod-node-18f3c0d7b2              18.3s  done",
+			"prod-node-18f3c0d7b2              18.4s  done",
 			"prod-node-18f3c0dbc3              18.2s  done",
 			"prod-control-18f3c0d2a1           18.2s  done")
 		if term.scrolled != 0 || term.strange != nil || term.wrapped {

@@ -22,12 +22,14 @@ type Command struct {
 func Commands() []Command {
 	return []Command{
 		{Name: "getKubernetesClusterConfig", For: "the kubeconfig; not needed with --kubeconfig"},
+		{Name: "listAccounts", For: "whether the limits of the account leave room"},
 		{Name: "listApis", For: "the check of these permissions"},
 		{Name: "listAsyncJobs", For: "finds a job whose reply was lost"},
 		{Name: "listCapabilities", For: "version and clock of CloudStack; whether zones allow live scaling", Offline: true},
 		{Name: "listConfigurations", For: "whether this zone allows live scaling", Admin: true},
 		{Name: "listKubernetesClusters", For: "the clusters and their machines", Live: true, Offline: true},
 		{Name: "listPortForwardingRules", For: "where sshd of each node answers"},
+		{Name: "listProjects", For: "the same for a cluster in a project"},
 		{Name: "listServiceOfferings", For: "the offerings", Live: true, Offline: true},
 		{Name: "listTemplates", For: "whether the templates of the machines allow live scaling"},
 		{Name: "listVirtualMachines", For: "offerings and states of the machines", Live: true, Offline: true},

@@ -74,6 +74,8 @@ func TestCommandsAreThoseThatAreSent(t *testing.T) {
 	must[map[string]Endpoint](t)(c.Endpoints(ctx, cluster, Way{}))
 	must[[]byte](t)(c.Kubeconfig(ctx, cluster.ID))
 	must[Facts](t)(c.Facts(ctx, cluster))
+	must[Limits](t)(c.Limits(ctx, cluster))
+	_, _ = c.Limits(ctx, Cluster{ProjectID: "p"})
 	job := must[string](t)(c.Resize(ctx, f.vm(1), f.big.ID, f.clock.Now().Add(1e9)))
 	must[string](t)(c.Stop(ctx, f.vm(1), f.clock.Now().Add(1e9)))
 	must[string](t)(c.Start(ctx, f.vm(1), f.clock.Now().Add(1e9)))

@@ -83,7 +83,7 @@ func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 // Ignorable tells whether a person may decide to go on against a check of the cluster. What they may read of it can be wrong; its state and type are not.
 func Ignorable(id string) bool {
 	switch id {
-	case "zone-dynamic-scaling", "cloudstack-permissions", "cloudstack-version", "kubernetes-permissions", "offering-compatible", "requests-fit":
+	case "zone-dynamic-scaling", "cloudstack-permissions", "cloudstack-version", "kubernetes-permissions", "offering-compatible", "requests-fit", "account-limits":
 		return true
 	}
 	return false

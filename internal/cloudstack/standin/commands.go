@@ -33,6 +33,8 @@ func commandTable() map[string]command {
 
 func readCommands() []command {
 	return []command{
+		{name: "listAccounts", description: "Lists accounts and provides detailed account information for listed accounts", params: listParams("id", "name", "domainid", "listall"), run: listAccounts},
+		{name: "listProjects", description: "Lists projects and provides detailed information for listed projects", params: listParams("id", "name", "listall"), run: listProjects},
 		{name: "listApis", description: "lists all available apis on the server, provided by the Api Discovery plugin", params: optional("name"), run: listApis},
 		{name: "listAsyncJobs", description: "Lists all pending asynchronous jobs for the account.", params: listParams("startdate"), run: listAsyncJobs},
 		{name: "listCapabilities", description: "Lists capabilities", run: listCapabilities},

@@ -57,6 +57,7 @@ type Model struct {
 	addresses  []*PublicIP
 	rules      []*PortForwardingRule
 	vms        []*VM
+	limits     map[Owner]Limit
 	clusters   []*Cluster
 	settings   map[settingKey]string
 	jobs       []*Job

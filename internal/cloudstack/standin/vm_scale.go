@@ -101,6 +101,10 @@ func (r *resize) check() {
 		r.end(err)
 		return
 	}
+	if err := r.m.checkLimits(r.vm, r.goal); err != nil {
+		r.end(err)
+		return
+	}
 	if r.vm.State == VMStopped {
 		r.commit()
 		return
