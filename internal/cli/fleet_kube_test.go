@@ -26,7 +26,7 @@ func (f fleetKube) ControlPlane(context.Context) (string, error) { return "", ni
 func (f fleetKube) Pods(_ context.Context, node string) ([]capacity.Pod, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.find(node).pods), nil
+	return slices.Clone(f.find(node).pods), f.podsErr
 }
 
 func (f fleetKube) AllPods(context.Context) (map[string][]capacity.Pod, error) {

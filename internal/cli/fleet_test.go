@@ -63,6 +63,7 @@ type node struct {
 	closed error // why it can't be inspected
 	off    bool  // its instance was found stopped
 
+	kept      int64    // MiB that the kernel keeps; keptMiB if 0
 	misplaced []string // pods whose node affinity does not match any more
 	name      string
 	pods      []capacity.Pod
@@ -149,7 +150,7 @@ func (m *node) post() {
 
 func (m *node) reading() capacity.Guest {
 	g := m.guest
-	g.MemTotal = g.MemoryOnline() - keptMiB*capacity.MiB
+	g.MemTotal = g.MemoryOnline() - cmp.Or(m.kept, keptMiB)*capacity.MiB
 	g.Clock, g.Monotonic, g.Etcd = time.Now(), time.Since(m.booted), m.etcd
 	return g
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -116,7 +117,18 @@ func (s *session) change(ctx context.Context, n survey.Node, goal capacity.Offer
 		return change
 	}
 	change.Offered = &offered
+	if present, err := s.presentIf(ctx, !offered, n); err == nil && present.DynamicScaling != goal.DynamicScaling {
+		change.Differs = fmt.Sprintf("dynamicscalingenabled is %t for %s, which it has, and %t for %s", present.DynamicScaling, present.Name, goal.DynamicScaling, goal.Name)
+	}
 	return change
+}
+
+// presentIf reads the offering that the node has, where that is needed to say why it can't change.
+func (s *session) presentIf(ctx context.Context, needed bool, n survey.Node) (capacity.Offering, error) {
+	if !needed {
+		return capacity.Offering{}, rollout.ErrNotFound
+	}
+	return s.cloudStack.Present(ctx, n.Views.Instance.OfferingID)
 }
 
 // misplaced checks the pods of each node that would have its kubelet restarted: one whose node affinity does not match any more is rejected then. The cold

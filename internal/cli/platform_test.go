@@ -32,6 +32,17 @@ func TestOtherNodesNotReady(t *testing.T) {
 	})
 }
 
+// An offering with dynamic scaling for a machine whose own has none: both are named.
+func TestDynamicScalingDiffers(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.UpdateOffering(s.offeringID("small"), func(o *standin.Offering) { o.DynamicScaling = false })
+		s.trueup(t, "scale prod --worker big --yes").want(t, ExitRefused).says(t, "dynamicscalingenabled is false for small, which it has, and true for big", "--method cold").oneError(t)
+		if got := s.changes(); got != nil {
+			t.Errorf("changed: %v", got)
+		}
+	})
+}
+
 // CloudStack is asked whether it offers the change; tags and storage are its own to know.
 func TestOfferingThatDoesNotFit(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {

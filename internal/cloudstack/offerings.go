@@ -8,6 +8,7 @@ import (
 	sdk "github.com/apache/cloudstack-go/v2/cloudstack"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 // Offerings lists the compute offerings that the account may use, as CloudStack orders them.
@@ -31,6 +32,18 @@ func (c *Client) Offering(ctx context.Context, nameOrID string) (capacity.Offeri
 	return lookup("compute offering", nameOrID, list, func(o capacity.Offering) Candidate {
 		return Candidate{ID: o.ID, Name: o.Name, Note: o.Size()}
 	})
+}
+
+// Present reads the offering that a machine has, by its id. rollout.ErrNotFound if it is not shown to the account.
+func (c *Client) Present(ctx context.Context, id string) (capacity.Offering, error) {
+	list, err := c.offerings(ctx, id, "")
+	if err == nil && len(list) != 1 {
+		err = fmt.Errorf("offering %s: %w", id, rollout.ErrNotFound)
+	}
+	if err != nil {
+		return capacity.Offering{}, err
+	}
+	return list[0], nil
 }
 
 // offerings lists all offerings, or the one with the id, or those that a VM could change to.

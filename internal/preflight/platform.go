@@ -60,6 +60,8 @@ type Change struct {
 	// Offered is whether CloudStack offers it; nil if it could not be asked, and then Problem says why.
 	Offered *bool
 	Problem string
+	// Differs is what is known to differ between the present offering and the goal although CloudStack wants it equal; empty if nothing is.
+	Differs string
 }
 
 // ChangeCheck tells whether CloudStack offers a change. What it refuses because the offering is smaller is a check of the node, with the figures.
@@ -71,6 +73,11 @@ func ChangeCheck(c Change) Check {
 	out.Verdict, out.Evidence = verdict(*c.Offered), "offered by listServiceOfferings for this machine"
 	if out.Verdict == Fail {
 		out.Evidence = "not offered by listServiceOfferings for this machine"
+		if c.Differs != "" {
+			out.Evidence += ": " + c.Differs
+			out.Remedy = "CloudStack can't switch between the two on a running instance: choose an offering that is like the present one in that, or --method cold"
+			return out
+		}
 		out.Remedy = "The offering is inactive, or its storage type, storage tags or host tags differ from what the machine has: choose one that differs in CPU and memory alone"
 	}
 	return out

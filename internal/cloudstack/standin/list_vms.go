@@ -69,7 +69,7 @@ func (m *Model) vmJSON(stored *VM, admin bool) vmJSON {
 	vm := m.listed(stored)
 	s := m.sizeOf(vm)
 	out := vmJSON{
-		ID: vm.ID, Name: vm.Name, DisplayName: vm.DisplayName, State: vm.State, ZoneID: vm.ZoneID, Hypervisor: "KVM",
+		ID: vm.ID, Name: vm.Name, DisplayName: vm.DisplayName, State: vm.State, ZoneID: vm.ZoneID, Hypervisor: orDefault(vm.Hypervisor, "KVM"),
 		TemplateID: vm.TemplateID, OfferingID: vm.OfferingID, CPUs: s.CPUs, MHz: s.MHz, Memory: s.MemoryMiB,
 		DynamicallyScalable: vm.DynamicallyScalable, Type: vm.Type, KeyPairs: vm.KeyPair, Details: vm.Details,
 		NICs: m.nics(vm), Affinity: []string{}, ownerJSON: m.ownerJSON(vm.Owner), Created: stamp(vm.Created),

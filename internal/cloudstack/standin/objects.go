@@ -31,6 +31,8 @@ type Host struct {
 	ID, Name  string
 	VCPUs     int
 	MemoryMiB int
+	// Tags are the host tags, separated by commas. An offering's must all be among them.
+	Tags string
 }
 
 // Offering is a compute offering.
@@ -131,6 +133,8 @@ type VM struct {
 	// CustomCPUs, CustomMHz and CustomMemoryMiB hold the size where the offering is customized.
 	CustomCPUs, CustomMHz, CustomMemoryMiB int
 	DynamicallyScalable                    bool
+	// Hypervisor is KVM where it is empty. It is shown only: this model knows KVM's rules alone.
+	Hypervisor string
 	// Type is cksnode for nodes of a CKS cluster.
 	Type    string
 	KeyPair string

@@ -43,6 +43,13 @@ func (m *Model) Set(name, zoneID, value string) {
 	m.settings[settingKey{name, zoneID}] = value
 }
 
+// SetVersion makes the model another version of CloudStack.
+func (m *Model) SetVersion(version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cfg.Version = version
+}
+
 // setting returns the value for the zone, else the global one, else CloudStack's default.
 func (m *Model) setting(name, zoneID string) string {
 	for _, key := range []settingKey{{name, zoneID}, {name, ""}} {

@@ -138,11 +138,14 @@ func (p *power) findHost() *APIError {
 	if _, ok := takeFault[NoCapacity](p.m, p.m.placeOf(p.job)); ok {
 		return noDeployment(p.vm)
 	}
-	goal, hosts := p.m.sizeOf(p.vm), p.m.hosts
+	goal, hosts, tags := p.m.sizeOf(p.vm), p.m.hosts, ""
+	if o := p.m.offering(p.vm.OfferingID); o != nil {
+		tags = o.HostTags
+	}
 	if last := p.m.host(p.vm.LastHostID); last != nil {
 		hosts = append([]*Host{last}, hosts...)
 	}
-	i := slices.IndexFunc(hosts, func(h *Host) bool { return p.m.fits(h, p.vm, goal) })
+	i := slices.IndexFunc(hosts, func(h *Host) bool { return p.m.fits(h, p.vm, goal) && includesTags(h.Tags, tags) })
 	if i < 0 {
 		return noDeployment(p.vm)
 	}

@@ -114,6 +114,9 @@ func includesTags(have, want string) bool {
 
 // placeOnHost finds room for the growth: on the VM's host, else on another to which the VM is then live-migrated.
 func (m *Model) placeOnHost(r *resize) *APIError {
+	if h := m.host(r.vm.HostID); h != nil && !includesTags(h.Tags, r.offering.HostTags) {
+		return refusedf("Failed to scale the VM")
+	}
 	if _, ok := takeFault[NoCapacity](m, r.place()); ok {
 		return refusedf("Unable to scale %s due to insufficient resources.", r.vm)
 	}
@@ -125,7 +128,7 @@ func (m *Model) placeOnHost(r *resize) *APIError {
 		return nil
 	}
 	for _, h := range m.hosts {
-		if m.fits(h, r.vm, r.goal) {
+		if m.fits(h, r.vm, r.goal) && includesTags(h.Tags, r.offering.HostTags) {
 			r.vm.HostID = h.ID
 			return nil
 		}

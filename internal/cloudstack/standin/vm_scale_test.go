@@ -181,6 +181,27 @@ func TestFullHostMovesTheVM(t *testing.T) {
 	}
 }
 
+// The present host must have the new offering's tags, and so must the one on which a machine is started.
+func TestHostTags(t *testing.T) {
+	b := newBench(t)
+	b.UpdateOffering(b.big.ID, func(o *Offering) { o.HostTags = "fast" })
+	j := b.finished(b.start("scaleVirtualMachine", "id", b.node(1).ID, "serviceofferingid", b.big.ID))
+	if j.Status != JobFailed || errorText(j) != "Failed to scale the VM" {
+		t.Errorf("job = %+v", j)
+	}
+	b.finished(b.start("stopVirtualMachine", "id", b.node(1).ID))
+	if j := b.finished(b.start("scaleVirtualMachine", "id", b.node(1).ID, "serviceofferingid", b.big.ID)); j.Status != JobSucceeded {
+		t.Errorf("of a stopped machine: %+v", j)
+	}
+	if j := b.finished(b.start("startVirtualMachine", "id", b.node(1).ID)); j.Status != JobFailed {
+		t.Errorf("started without a host that has the tag: %+v", j)
+	}
+	fast := b.AddHost(Host{Name: "host-2", Tags: "other,fast"})
+	if j := b.finished(b.start("startVirtualMachine", "id", b.node(1).ID)); j.Status != JobSucceeded || b.node(1).HostID != fast.ID {
+		t.Errorf("job = %+v, host = %s", j, b.node(1).HostID)
+	}
+}
+
 func TestFlagIsRecomputedAfterResize(t *testing.T) {
 	b := newBench(t)
 	b.UpdateTemplate(b.Defaults().TemplateID, func(o *Template) { o.DynamicallyScalable = false })
