@@ -114,6 +114,14 @@ func TestColdResumesInAlert(t *testing.T) {
 	})
 }
 
+// explain tells of a node that the cold method has claimed what that method would do next.
+func TestExplainCold(t *testing.T) {
+	play(t, func(t *testing.T, s *stage) {
+		s.claim(t, 1, func(c *rollout.Claim) { c.Cold = &rollout.Cold{} })
+		s.trueup(t, "explain prod "+s.node(1).name).want(t, ExitOK).prints(t, "stopVirtualMachine", "startVirtualMachine")
+	})
+}
+
 func TestColdUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"scale prod --worker big --method warm":       "--method warm: it is live or cold",

@@ -91,6 +91,9 @@ func (s *session) explain(ctx context.Context, name string) (explainDocument, er
 // foresee asks the planner about the node alone.
 func (s *session) foresee(ctx context.Context, doc *explainDocument, nodes []survey.Node, n survey.Node) {
 	goal := rollout.Goal{Offering: doc.Goal, Settle: rollout.DefaultSettle}
+	if n.Claim != nil {
+		goal = n.Claim.Asked()
+	}
 	members := []rollout.Member{{Seen: n.Observation(), Claim: n.Claim, Goal: &goal}}
 	members[0].Seen.Peers = survey.Peers(nodes, n)
 	s.inspect(ctx, members)
