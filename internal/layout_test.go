@@ -35,6 +35,7 @@ func allowed() map[string][]string {
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
 		"server/trace":       ports,
+		"server/web":         {"capacity", "rollout", "survey", "preflight", "history"},
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor"},
 	}
 }
