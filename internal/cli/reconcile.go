@@ -55,7 +55,7 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 	}
 	goals := map[string]rollout.Goal{}
 	for _, n := range chosen {
-		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Settle: rollout.DefaultSettle}
+		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Keep: true, Settle: rollout.DefaultSettle}
 	}
 	if err := s.planFor(ctx, &doc, nodes, goals); err != nil {
 		return err

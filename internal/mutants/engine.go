@@ -21,6 +21,10 @@ func inNext(name, promise, was, becomes string) mutant {
 func ofNext() []mutant {
 	m := inNext
 	return []mutant{
+		m("change an offering that is kept", "healing changes no offering",
+			"if goal.Keep && !seen.Instance.AtOffering(goal.Offering) {", "if goal.Keep && claim != nil && !seen.Instance.AtOffering(goal.Offering) {"),
+		m("change an offering that is kept on a claimed node", "healing changes no offering",
+			"if goal.Keep && !seen.Instance.AtOffering(goal.Offering) {", "if goal.Keep && claim == nil && !seen.Instance.AtOffering(goal.Offering) {"),
 		m("swap restart and online", "kubelet is restarted only after every plugged CPU and memory block is online",
 			"case !guestAgrees(claim, goal, seen):\n\t\treturn nextOnline(goal, claim, seen)",
 			"case !guestAgrees(claim, goal, seen):\n\t\tif !restarted(claim, seen) {\n\t\t\treturn act(ActionRestart, \"swapped\")\n\t\t}\n\t\treturn nextOnline(goal, claim, seen)"),

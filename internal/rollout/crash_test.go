@@ -208,6 +208,79 @@ func TestStopAtAnyTime(t *testing.T) {
 	}
 }
 
+// A wish to end with the present move, or with the present node, is heeded at any time: nothing is cut in two, and the next run finishes it.
+func TestEndGentlyAtAnyTime(t *testing.T) {
+	t.Parallel()
+	want, _ := reference(t, two)
+	for _, tt := range []struct {
+		name string
+		ask  func(*trial) chan struct{}
+		cut  func(*testing.T, Report) // what an end may not leave behind
+	}{
+		{"move", func(tr *trial) chan struct{} { tr.endMove = make(chan struct{}); return tr.endMove }, noMoveCut},
+		{"node", func(tr *trial) chan struct{} { tr.endNode = make(chan struct{}); return tr.endNode }, noNodeCut},
+	} {
+		heeded := 0
+		for at := 5 * time.Millisecond; at < 40*time.Second; at += 307 * time.Millisecond {
+			ok := t.Run(tt.name+" "+at.String(), func(t *testing.T) {
+				simulate(t, two, func(t *testing.T, tr *trial) {
+					asked := tt.ask(tr)
+					time.AfterFunc(at, func() { close(asked) })
+					report, err := tr.walk(t.Context())
+					if err == nil {
+						sameEnd(t, tr, want) // it was done by then
+						return
+					}
+					if !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "to go on: trueup ") {
+						t.Fatalf("got %v", err)
+					}
+					heeded++
+					interruptedOnce(t, report)
+					tt.cut(t, report)
+					tr.endMove, tr.endNode = nil, nil
+					if _, err := tr.walk(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					sameEnd(t, tr, want)
+				})
+			})
+			if !ok {
+				return
+			}
+		}
+		if heeded < 50 {
+			t.Errorf("the wish to end with the %s was heeded %d times", tt.name, heeded)
+		}
+	}
+}
+
+// noMoveCut: what a move began, the interrupted node shows as finished.
+func noMoveCut(t *testing.T, report Report) {
+	t.Helper()
+	for _, n := range report.Nodes {
+		if n.Outcome != OutcomeInterrupted || n.Claim == nil {
+			continue
+		}
+		seen, claim := n.Final, n.Claim
+		if claim.Resize != nil && !seen.Instance.AtOffering(claim.Goal) {
+			t.Errorf("%s: ended within the resize", n.Target.Name)
+		}
+		if claim.Restart != nil && !restarted(claim, *seen) {
+			t.Errorf("%s: ended within the restart", n.Target.Name)
+		}
+	}
+}
+
+// noNodeCut: no node is left in the middle.
+func noNodeCut(t *testing.T, report Report) {
+	t.Helper()
+	for _, n := range report.Nodes {
+		if n.Outcome != OutcomeDone && n.Outcome != OutcomeWaiting {
+			t.Errorf("%s is %s", n.Target.Name, n.Outcome)
+		}
+	}
+}
+
 // interruptedOnce checks that nodes are done, then one interrupted, then the rest waiting.
 func interruptedOnce(t *testing.T, report Report) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ const clockStep = 2 * time.Second
 // Next names the next step for one node. It is pure and level-triggered: it decides on the goal, the claim on the Node and one
 // observation, never on what was done before. Tenure is the holding of the Lease under which the step would be taken.
 func Next(goal Goal, tenure Tenure, claim *Claim, seen Observation) Step {
+	if goal.Keep && !seen.Instance.AtOffering(goal.Offering) {
+		return stopChanged(claim, goal, seen)
+	}
 	if claim == nil {
 		return nextUnclaimed(goal, seen)
 	}
@@ -68,6 +72,17 @@ func nextAgreeing(seen Observation) Step {
 		return stopCheck(MoveVerify, "every view agrees, but the Node is not healthy", c)
 	}
 	return Step{Kind: KindDone, Why: "all views agree"}
+}
+
+// stopChanged ends a rollout that shall change no offering, where somebody did since it was planned.
+func stopChanged(claim *Claim, goal Goal, seen Observation) Step {
+	s := stopCheck(MoveClaim, "somebody changed the instance's offering, and this rollout shall not", capacity.CheckInstance(seen.Instance, goal.Offering))
+	cluster := word(cmp.Or(seen.Target.ClusterName, seen.Target.ClusterID))
+	s.Fault.Recover = "trueup reconcile " + cluster + " " + word(seen.Target.Name)
+	if claim != nil {
+		s.Fault.Recover = "trueup abort " + cluster + "; then " + s.Fault.Recover
+	}
+	return s
 }
 
 // stopRefused ends the rollout on a refusal.

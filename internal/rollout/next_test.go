@@ -76,6 +76,7 @@ func shows(cpu, memory string) func(*scene) {
 		s.seen.Node.Capacity, s.seen.Node.Allocatable = quantities(cpu, memory), quantities(cpu, memory)
 	}
 }
+func keeps(s *scene)     { s.goal.Keep = true }
 func laterRun(s *scene)  { s.tenure = Tenure{Run: "run-2", Transitions: 8} }
 func takenOver(s *scene) { s.tenure = Tenure{Run: "run-1", Transitions: 8} }
 
@@ -86,6 +87,10 @@ func TestNextUnclaimed(t *testing.T) {
 		{"all agree, another tool's mark: nothing is to be done to it", released().with(marked), "done"},
 		{"the instance lags", untouched(), "act: claim"},
 		{"the instance lags by its id alone", released().with(func(s *scene) { s.seen.Instance.OfferingID = small.ID }), "act: claim"},
+		{"the instance lags, and is to be kept", untouched().with(keeps), "stop in claim, cloudstack: somebody changed the instance's offering"},
+		{"it lags by its id alone, and is to be kept", released().with(keeps, func(s *scene) { s.seen.Instance.OfferingID = small.ID }), "stop in claim, cloudstack: somebody changed the instance's offering"},
+		{"guest lags behind an instance that is kept", released().with(keeps, func(s *scene) { s.seen.Guest.CPUsOnline = 2 }, shows("2", "8215324Ki")), "act: claim"},
+		{"all agree with an instance that is kept", released().with(keeps), "done"},
 		{"only guest CPUs lag", released().with(func(s *scene) {
 			s.seen.Guest.CPUsOnline = 2
 		}, shows("2", "8215324Ki")), "act: claim"},
@@ -127,6 +132,7 @@ func TestNextClaimed(t *testing.T) {
 		{"deletion before the release", settled().with(deleting), "stop in claim, schedulability: another tool works on this node"},
 		{"SSH leads to another machine", online().with(otherGuest), "stop in claim, access: SSH or the Node's name leads to another machine"},
 		{"the Node is another machine", claimed().with(otherNode), "stop in claim, access: SSH or the Node's name leads to another machine"},
+		{"somebody resized a claimed instance that is kept", settled().with(keeps, func(s *scene) { s.seen.Instance.OfferingID = faster.ID }), "stop in claim, cloudstack: somebody changed the instance's offering"},
 		{"somebody uncordoned: respected", claimed().with(func(s *scene) { s.seen.Node.Unschedulable = false }), "act: resize"},
 		{"somebody cordoned anew: respected", settled().with(someoneCordoned), "act: release"},
 	})

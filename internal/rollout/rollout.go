@@ -90,6 +90,8 @@ type Goal struct {
 	DeletePods []string `json:"deletePods,omitempty"`
 	// AcceptOutage lets the cold method stop the only control-plane node, or the only etcd machine: there is no Kubernetes API meanwhile.
 	AcceptOutage bool `json:"acceptOutage,omitempty"`
+	// Keep forbids to change the instance's offering: where it is another one, somebody changed it, and the rollout ends.
+	Keep bool `json:"keep,omitempty"`
 	// Ignore names checks that the person decided to go on against.
 	Ignore []string `json:"ignore,omitempty"`
 }

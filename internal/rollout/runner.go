@@ -61,6 +61,9 @@ type Runner struct {
 	Watcher func(Event)
 	// Stop, if not nil, is closed to ask for an end at the next safe point: before the next effect.
 	Stop <-chan struct{}
+	// EndMove and EndNode, if not nil, are closed to ask for an end that leaves less to resume: when the present move is over, and when the present
+	// node is.
+	EndMove, EndNode <-chan struct{}
 }
 
 // Event tells a person what a node is going through.
@@ -156,6 +159,9 @@ func (r *Runner) Walk(ctx context.Context, plan Plan) (Report, error) {
 
 func (r *Runner) walkNodes(ctx context.Context, plan Plan, tenure Tenure, report *Report) error {
 	for i, np := range plan.Nodes {
+		if closed(r.EndNode) {
+			return fmt.Errorf("%s: %w, before node %s; to go on: trueup resume %s", plan.ClusterName, ErrInterrupted, np.Target.Name, word(cmp.Or(plan.ClusterName, plan.ClusterID)))
+		}
 		w := &walk{Runner: r, tenure: tenure, plan: np, target: np.Target, goal: np.Goal, report: report, node: &report.Nodes[i], tried: map[Action]bool{}}
 		if i+1 < len(plan.Nodes) {
 			w.next = &plan.Nodes[i+1].Target

@@ -22,9 +22,11 @@ type trial struct {
 	goals  map[Role]Goal
 	limits Limits
 	stop   chan struct{}
-	told   []Event
-	runs   int
-	plan   Plan // the last one
+	// endMove and endNode ask for gentler ends; nil unless a test sets them.
+	endMove, endNode chan struct{}
+	told             []Event
+	runs             int
+	plan             Plan // the last one
 }
 
 func newTrial(names ...string) *trial {
@@ -39,7 +41,7 @@ func (tr *trial) walk(ctx context.Context) (Report, error) {
 	defer cancel()
 	c := &client{cluster: tr.cluster, run: fmt.Sprintf("run-%d", tr.runs), cancel: cancel}
 	r := &Runner{CloudStack: simCloudStack{c}, Guests: simGuests{c}, Nodes: simNodes{c}, Lock: simLocker{c}, Pods: simPods{c}, Clock: simClock{},
-		Limits: tr.limits, Author: Author{Actor: "me@here"}, Run: c.run, Stop: tr.stop, Watcher: func(e Event) { tr.told = append(tr.told, e) }}
+		Limits: tr.limits, Author: Author{Actor: "me@here"}, Run: c.run, Stop: tr.stop, EndMove: tr.endMove, EndNode: tr.endNode, Watcher: func(e Event) { tr.told = append(tr.told, e) }}
 	tr.plan = NewPlan("c1", "prod", tr.goals, tr.members())
 	report, err := r.Walk(ctx, tr.plan)
 	synctest.Wait()

@@ -76,6 +76,9 @@ func (w *walk) steps(ctx context.Context) error {
 			parts = missing // never act, and never end, on a reading of which a part is old
 			continue
 		}
+		if w.over(step) {
+			return w.interrupted("before the " + string(step.Move))
+		}
 		var err error
 		switch step.Kind {
 		case KindDone:
@@ -162,9 +165,17 @@ func (w *walk) did() (n int) {
 	return n
 }
 
-func (w *walk) stopped() bool {
+func (w *walk) stopped() bool { return closed(w.Stop) }
+
+// over tells whether the walk was asked to end with its present move, and the step begins another one.
+func (w *walk) over(step Step) bool {
+	return closed(w.EndMove) && (step.Kind == KindAct || step.Kind == KindWait) && step.Move != w.move && !w.down()
+}
+
+// closed tells whether a channel that is only ever closed is. Nil never is.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-w.Stop:
+	case <-c:
 		return true
 	default:
 		return false

@@ -21,6 +21,8 @@ type Run struct {
 	Watcher func(rollout.Event)
 	// Stop asks for an end at the next safe point, when it is closed; may be nil.
 	Stop <-chan struct{}
+	// EndMove and EndNode ask for an end with the present move, and with the present node; may be nil.
+	EndMove, EndNode <-chan struct{}
 	// KillAt is the number of the boundary at which the program is killed; 0 is never. The first boundary is 1.
 	KillAt int
 	// Boundaries are those that the run has come by.
@@ -152,7 +154,7 @@ func (r *Run) Perform(ctx context.Context, plan rollout.Plan, command string) (r
 func (r *Run) runner(command, continues string) *rollout.Runner {
 	return &rollout.Runner{CloudStack: cloudStackPort{r, r.client}, Guests: guestsPort{r, guests{r}}, Nodes: nodesPort{r, nodes{r}}, Lock: lockPort{r, lock{r}}, Shelf: shelfPort{r, shelf{r}}, Health: healthPort{r, health{r}}, Pods: podsPort{r, pods{r}}, Power: powerPort{r, r.client}, Evictions: evictionsPort{r, evictions{r}},
 		Clock: runClock{r}, Limits: r.Limits, Author: rollout.Author{Actor: "you@here", Since: r.w.clock.Now().UTC()}, Run: r.ID,
-		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop}
+		Command: command, Continues: continues, Watcher: r.Watcher, Stop: r.Stop, EndMove: r.EndMove, EndNode: r.EndNode}
 }
 
 // Abort gives back what is held, as `trueup abort` does.
