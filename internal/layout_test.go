@@ -30,12 +30,13 @@ func allowed() map[string][]string {
 		"doctor":             ports,
 		"mutants":            {}, // a tool for developers: it knows the others as text
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
+		"server/access":      {},
 		"server/logs":        ports,
 		"server/metrics":     ports,
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
 		"server/trace":       ports,
-		"server/web":         {"capacity", "rollout", "survey", "preflight", "history"},
+		"server/web":         {"server/access", "capacity", "rollout", "survey", "preflight", "history"},
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor"},
 	}
 }
