@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -11,6 +9,8 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	strictjson "sigs.k8s.io/json"
 
 	"github.com/cks-trueup/trueup/internal/history"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -224,15 +224,9 @@ func strict(body []byte, into any) error {
 	if body[0] != '{' { // null would be taken for an empty document
 		return errors.New("not an object")
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one document")
-	}
-	return nil
+	// This one takes names in their own case alone, and none twice: what a proxy or a log understood of a body is what is done.
+	errs, err := strictjson.UnmarshalStrict(body, into)
+	return errors.Join(append(errs, err)...)
 }
 
 func (s *server) getHistory(w http.ResponseWriter, r *http.Request, _ caller) error {
