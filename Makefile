@@ -29,6 +29,11 @@ test: deps kubernetes vet unit integration lint packaging ## everything that mus
 unit: kubernetes ## the main module's tests: rules, simulated nodes, a real API server, a real OpenSSH server
 	go test -count=1 -timeout 20m ./...
 
+.PHONY: page
+page: ## the server's page in a headless Chromium, at each width, in light and dark, by keyboard alone; needs the package chromium
+	@command -v chromium >/dev/null || { echo "make page: no chromium: apt-get install chromium" >&2; exit 1; }
+	go test -tags page -count=1 -run 'TestPages|TestARollout' ./internal/server/web
+
 .PHONY: sim
 SEEDS ?= 20000
 sim: ## play SEEDS seeds of faults and third parties in the simulated world
