@@ -32,7 +32,7 @@ unit: kubernetes ## the main module's tests: rules, simulated nodes, a real API 
 .PHONY: page
 page: ## the server's page in a headless Chromium, at each width, in light and dark, by keyboard alone; needs the package chromium
 	@command -v chromium >/dev/null || { echo "make page: no chromium: apt-get install chromium" >&2; exit 1; }
-	go test -tags page -count=1 -run 'TestPages|TestARollout' ./internal/server/web
+	go test -tags page -count=1 -run '^Test(Pages|ARolloutBy|ReadingAnd|WhatIsTyped)' ./internal/server/web
 
 .PHONY: sim
 SEEDS ?= 20000

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -39,13 +40,17 @@ func browser(t *testing.T) context.Context {
 		switch e := e.(type) {
 		case *runtime.EventExceptionThrown:
 			t.Errorf("script: %s", e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if e.Entry.Source == log.SourceSecurity || e.Entry.Source == log.SourceViolation || e.Entry.Source == log.SourceJavascript {
+				t.Errorf("the browser refused: %s", e.Entry.Text)
+			}
 		case *runtime.EventConsoleAPICalled:
 			if e.Type == runtime.APITypeError {
 				t.Errorf("console: %v", e.Args)
 			}
 		}
 	})
-	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as the context of its first run
+	if err := chromedp.Run(ctx, log.Enable()); err != nil { // the browser lives as long as the context of its first run
 		t.Fatal(err)
 	}
 	return ctx
@@ -176,5 +181,38 @@ func TestARolloutByKeyboardAlone(t *testing.T) {
 	defer s.mu.Unlock()
 	if got := strings.Join(s.acts, ", "); strings.Count(got, "by olga") != 4 {
 		t.Errorf("did %s", got)
+	}
+}
+
+func TestReadingAndActingWithoutScript(t *testing.T) {
+	s := newSite(t, nil)
+	s.cluster[prod].Now = &Rollout{Run: run1, Command: "scale", Phase: PhaseRunning, Began: time.Now(), Total: 3}
+	s.play(run1, 11)
+	ctx := browser(t)
+	do(t, ctx, "login", emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(s.url+"/clusters/"+prod), chromedp.WaitVisible("#token"),
+		chromedp.SendKeys("#token", s.operate+kb.Enter), chromedp.WaitVisible("#nodes .bars"))
+	var line string
+	do(t, ctx, "the rollout", chromedp.Click("#head .note a"), chromedp.WaitVisible("#turns .turn"), chromedp.Text("#line", &line))
+	if !strings.Contains(line, "Load the page again") {
+		t.Errorf("without script the page says of itself: %q", line)
+	}
+	do(t, ctx, "pause", chromedp.Click("#pause"), chromedp.WaitVisible("#resume"))
+}
+
+func TestWhatIsTypedIsNotTakenAwayByAnUpdate(t *testing.T) {
+	s := newSite(t, nil)
+	ctx := browser(t)
+	do(t, ctx, "login", chromedp.Navigate(s.url+"/login?next=/clusters/"+prod), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", s.operate+kb.Enter), chromedp.WaitVisible("#line.live"))
+	do(t, ctx, "type", chromedp.SendKeys("#why", "half a rea"))
+	s.mu.Lock()
+	s.cluster[prod].State = "Scaling"
+	s.cluster[prod].Offerings = s.cluster[prod].Offerings[:1]
+	s.mu.Unlock()
+	s.hub.Changed(prod)
+	var why, focus string
+	do(t, ctx, "the update", chromedp.Poll("document.getElementById('head').textContent.includes('Scaling')", nil), chromedp.KeyEvent("son"),
+		chromedp.Value("#why", &why), chromedp.Evaluate("document.activeElement.id", &focus))
+	if why != "half a reason" || focus != "why" {
+		t.Errorf("after the update the field holds %q, and the focus is on %q", why, focus)
 	}
 }

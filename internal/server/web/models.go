@@ -50,8 +50,12 @@ func newFleet(clusters []Cluster) fleetPage {
 		p.Working += count(c.Now != nil && c.Now.Phase != PhaseUnfinished)
 		p.Clusters = append(p.Clusters, row)
 	}
+	slices.SortStableFunc(p.Clusters, func(a, b fleetRow) int { return rank(a.Status) - rank(b.Status) })
 	return p
 }
+
+// rank puts first what a person should look at.
+func rank(s status) int { return slices.Index([]string{"bad", "warn", "busy", "idle", "ok"}, s.Kind) }
 
 func count(b bool) int {
 	if b {
@@ -265,9 +269,8 @@ func groupChecks(checks []Check) (out []checkGroup) {
 		}
 		out[i].Checks = append(out[i].Checks, checkRow{c, verdict(c.Verdict)})
 	}
-	rank := map[string]int{"bad": 0, "warn": 1, "idle": 2, "ok": 3}
 	for _, g := range out {
-		slices.SortStableFunc(g.Checks, func(a, b checkRow) int { return rank[a.Status.Kind] - rank[b.Status.Kind] })
+		slices.SortStableFunc(g.Checks, func(a, b checkRow) int { return rank(a.Status) - rank(b.Status) })
 	}
 	return out
 }

@@ -79,7 +79,9 @@ func turns(one told, now time.Time) (out []turn) {
 			t.Status, t.Fault = status{"bad", "failed"}, e.Fault
 		case e.Done:
 			t.Status = status{"ok", "done"}
-		case t.Status.Kind == "idle" && one.Phase != PhaseEnded:
+		case t.Status.Kind == "idle" && (one.Phase == PhaseUnfinished || one.Phase == PhaseEnded):
+			t.Status = status{"warn", "not finished"}
+		case t.Status.Kind == "idle":
 			t.Status = status{"busy", "at work"}
 		}
 	}
