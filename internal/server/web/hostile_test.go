@@ -169,8 +169,9 @@ func TestAStreamReplaysAndGoesOn(t *testing.T) {
 	if got := next(t, r, "event:"); got != "event: changed" {
 		t.Errorf("got %q", got)
 	}
-	if err := stop(); err != nil { // a stream does not hold up the end
-		t.Error(err)
+	began := time.Now()
+	if err := stop(); err != nil || time.Since(began) >= lastWords { // a stream does not hold up the end
+		t.Errorf("the end took %s: %v", time.Since(began), err)
 	}
 }
 
@@ -316,5 +317,33 @@ func TestABrowserThatGoesAwayDoesNotEndAnAct(t *testing.T) {
 	_, err := srv.act(req, caller{}, "pause", func(ctx context.Context, _ string) (string, error) { return "", ctx.Err() })
 	if err != nil {
 		t.Errorf("the act ended with the request: %v", err)
+	}
+}
+
+func TestRequestsForPlansThatCantBeMeant(t *testing.T) {
+	s := newSite(t, nil)
+	for body, want := range map[string]int{
+		`{"command":"scale","goals":{"worker":"big"},"why":"größer, 更多"}`: 201,
+		`{"command":"reconcile"}`:                                             201,
+		`{"command":"scale"}`:                                                 400,
+		`{"command":"reconcile","goals":{"worker":"big"}}`:                    400,
+		`{"command":"abort"}`:                                                 400,
+		`{"command":"scale","goals":{"worker":""}}`:                           400,
+		`{"command":"scale","goals":{"root":"big"}}`:                          400,
+		`{"command":"scale","goals":{"worker":"big"},"method":"cold"}`:        400,
+		`{"command":"scale","goals":{"worker":"big"},"why":"\u001b[2Jgone"}`:  400,
+		`{"command":"scale","goals":{"worker":"a\nb"}}`:                       400,
+		`{"command":"scale","goals":{"worker":"big"},"nodes":["\u202egnp"]}`:  400,
+		`{"command":"scale","goals":{"worker":"big"},"ignore":["\u0000"]}`:    400,
+		`{"command":"scale","goals":{"worker":"big"}}{"command":"reconcile"}`: 400,
+	} {
+		before := len(s.acts)
+		res, text := s.call(t, "POST", "/api/v1/clusters/"+prod+"/plans", s.operate, body)
+		if res.StatusCode != want || (want == 400) != (len(s.acts) == before) {
+			t.Errorf("%s: %d, want %d: %s", body, res.StatusCode, want, text)
+		}
+	}
+	if res, _ := s.call(t, "POST", "/api/v1/clusters/"+prod+"/plans", s.operate, `{"command":"reconcile"}`, "Content-Type", "text/plain"); res.StatusCode != 400 {
+		t.Errorf("a body of another kind, as a form of another site can send: %d", res.StatusCode)
 	}
 }
