@@ -44,7 +44,8 @@ func (e *HostKeyError) Error() string {
 			"if it was installed anew, compare with `%s` on the VM's console and replace the line of %s",
 			seen, e.Path, describeKeys(e.Want), fingerprintCommand(e.Seen), e.VMID)
 	}
-	return fmt.Sprintf("its host key is unknown: saw %s; compare that with `%s` on the VM's console and, only if both are the same, add this line to %s: %s %s",
+	return fmt.Sprintf("its host key is unknown: saw %s; let `trueup ssh enroll` show what else this machine says of itself and put the key on file, or compare with `%s` on the VM's console and, "+
+		"only if both are the same, add this line to %s: %s %s",
 		seen, fingerprintCommand(e.Seen), e.Path, e.VMID, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(e.Seen))))
 }
 

@@ -26,6 +26,7 @@ func TestStories(t *testing.T) {
 		disturbed{role: "worker", growth: growth{mib: 128}, disturb: renumberPorts}.test(t, f)
 	})
 	t.Run("nodes with addresses of their own", func(t *testing.T) { testDirect(t, f) })
+	t.Run("through a jump host, host keys enrolled first", func(t *testing.T) { testJump(t, f) })
 	t.Run("an API server that only its nodes can reach", func(t *testing.T) { testWays(t, f) })
 	t.Run("nodes without SSH", func(t *testing.T) { testWithoutSSH(t, f) })
 	t.Run("a udev rule brings hardware up", func(t *testing.T) { testUdevRule(t, f) })

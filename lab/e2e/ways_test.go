@@ -28,10 +28,10 @@ func testWays(t *testing.T, f *fixture) {
 	f.expectUntouched(t, before)
 }
 
-// expectSays checks standard error.
+// expectSays checks what was printed, on either stream: notes about a reading go with the document, errors to standard error.
 func (r *run) expectSays(t *testing.T, part string) {
 	t.Helper()
-	if text := r.stderr.String(); !strings.Contains(text, part) {
+	if text := r.stdout.String() + r.stderr.String(); !strings.Contains(text, part) {
 		t.Errorf("%s does not say %q:\n%s", r, part, text)
 	}
 }
