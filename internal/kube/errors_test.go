@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
@@ -161,22 +162,66 @@ func TestUnknownCertificateIsDenied(t *testing.T) {
 }
 
 func TestUnknownCredentialsAreDenied(t *testing.T) {
-	k, err := FromCloudStack(kubeconfigOf(t, "someone"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range k.config.AuthInfos {
+	k, err := clientcmd.Load(kubeconfigOf(t, "someone"))
+	fatal(t, err)
+	for _, user := range k.AuthInfos {
 		user.ClientCertificateData, user.ClientKeyData, user.Token = nil, nil, "s3cr3t-token"
 	}
-	c, err := New(k, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Node(t.Context(), "n")
+	kubeconfig, err := clientcmd.Write(*k)
+	fatal(t, err)
+	_, err = clientOf(t, Options{}, kubeconfig).Node(t.Context(), "n")
 	checkSentinel(t, err, rollout.ErrDenied)
 	if err != nil && strings.Contains(err.Error(), "s3cr3t-token") {
 		t.Errorf("the error tells the token: %v", err)
 	}
+}
+
+// What the real API server refuses is told apart: what is not there, what has changed, what is another object, and what the account may not do.
+func TestErrorsOfTheServer(t *testing.T) {
+	c, name := newClient(t, Options{}), makeNode(t)
+	_, err := c.Node(t.Context(), "nobody")
+	checkSentinel(t, err, rollout.ErrNotFound)
+	n := readNode(t, c, name)
+	p := patchFor(n)
+	p.Claim = new("c")
+	_, err = c.Patch(t.Context(), p)
+	fatal(t, err)
+	_, err = c.Patch(t.Context(), p) // its resourceVersion is of the past now
+	checkSentinel(t, err, rollout.ErrConflict)
+	another := patchFor(readNode(t, c, name))
+	another.UID, another.Claim = "of-another", new("c")
+	_, err = c.Patch(t.Context(), another)
+	checkSentinel(t, err, rollout.ErrConflict)
+	another.Name = "nobody"
+	_, err = c.Patch(t.Context(), another)
+	checkSentinel(t, err, rollout.ErrNotFound)
+
+	stranger := clientAs(t, Options{}, "nobody")
+	_, err = stranger.Node(t.Context(), name)
+	checkSentinel(t, err, rollout.ErrDenied)
+	_, err = stranger.Patch(t.Context(), p)
+	checkSentinel(t, err, rollout.ErrDenied)
+	_, err = stranger.Watch(t.Context(), name)
+	checkSentinel(t, err, rollout.ErrDenied)
+}
+
+// An API server that is not there says nothing: nobody knows what became of a write.
+func TestNobodyAnswers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal(t, err)
+	fatal(t, listener.Close())
+	k, err := clientcmd.Load(kubeconfigOf(t, "someone"))
+	fatal(t, err)
+	for _, cluster := range k.Clusters {
+		cluster.Server = "https://" + listener.Addr().String()
+	}
+	kubeconfig, err := clientcmd.Write(*k)
+	fatal(t, err)
+	c := clientOf(t, Options{}, kubeconfig)
+	_, err = c.Patch(t.Context(), rollout.NodePatch{Name: "n", UID: "u", ResourceVersion: "1", Claim: new("c")})
+	checkSentinel(t, err, rollout.ErrUnreachable)
+	_, err = c.Node(t.Context(), "n")
+	checkSentinel(t, err, rollout.ErrUnreachable)
 }
 
 func TestCallNamesVerbAndResource(t *testing.T) {

@@ -143,12 +143,15 @@ func answer(r *http.Request, code int, body io.ReadCloser) *http.Response {
 // (metav1.StatusReason), and the text after it its message.
 var serverSaid = regexp.MustCompile(`(?s)^Error from server \((\w+)\): (.*)$`)
 
-// serverRefused matches how kubectl prints the one reason that it words itself, metav1.StatusReasonInvalid; and invalidField matches the fields that it
+// serverRefused matches how kubectl prints a reason that it words itself, metav1.StatusReasonInvalid; and invalidField matches the fields that it
 // lists then, which are the Status' causes.
 var (
 	serverRefused = regexp.MustCompile(`(?s)^The \S+ "[^"]*" is invalid: (.*)$`)
 	invalidField  = regexp.MustCompile(`(?m)^(?:\* )?([A-Za-z][A-Za-z0-9.\[\]]*): `)
 )
+
+// notLoggedIn matches how kubectl words metav1.StatusReasonUnauthorized, by itself as well (k8s.io/kubectl/pkg/cmd/util, StandardErrorMessage).
+var notLoggedIn = regexp.MustCompile(`(?s)^error: You must be logged in to the server \((.*)\)$`)
 
 // What the API server says of an eviction that disruption budgets refuse (k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go). The budget's name
 // is in the Status' causes, which kubectl does not print; and a server that is overloaded has the same reason as the first one.
@@ -164,6 +167,9 @@ func reasonOf(text string) (reason metav1.StatusReason, message string, causes [
 			causes = append(causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: said[2]})
 		}
 		return metav1.StatusReason(said[1]), said[2], causes
+	}
+	if said := notLoggedIn.FindStringSubmatch(text); said != nil {
+		return metav1.StatusReasonUnauthorized, said[1], nil
 	}
 	said := serverRefused.FindStringSubmatch(text)
 	if said == nil {

@@ -94,12 +94,18 @@ func kubeconfigOf(t *testing.T, name string, groups ...string) []byte {
 
 func clientAs(t *testing.T, o Options, user string, groups ...string) *Client {
 	t.Helper()
-	k, err := FromCloudStack(kubeconfigOf(t, user, groups...))
+	return clientOf(t, o, kubeconfigOf(t, user, groups...))
+}
+
+// clientOf is a client with this kubeconfig, by the way that is being tested.
+func clientOf(t *testing.T, o Options, kubeconfig []byte) *Client {
+	t.Helper()
+	k, err := FromCloudStack(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if through != nil {
-		through(&o)
+		through(&o, kubeconfig)
 	}
 	c, err := New(k, o)
 	if err != nil {

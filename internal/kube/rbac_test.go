@@ -435,7 +435,7 @@ func freeLease(t *testing.T) {
 	}
 }
 
-// grant gives the user the rights, by one role in each namespace.
+// grant gives the user the rights, by one role in each namespace, until the test ends.
 func grant(t *testing.T, user string, rights []Right) {
 	t.Helper()
 	rbac := admin(t).RbacV1()
@@ -448,6 +448,14 @@ func grant(t *testing.T, user string, rights []Right) {
 		}
 		rules[r.Namespace] = append(rules[r.Namespace], rule)
 	}
+	t.Cleanup(func() {
+		for namespace := range rules { // a role that some test has never made is no matter
+			_ = rbac.ClusterRoles().Delete(context.Background(), user, metav1.DeleteOptions{})
+			_ = rbac.ClusterRoleBindings().Delete(context.Background(), user, metav1.DeleteOptions{})
+			_ = rbac.Roles(namespace).Delete(context.Background(), user, metav1.DeleteOptions{})
+			_ = rbac.RoleBindings(namespace).Delete(context.Background(), user, metav1.DeleteOptions{})
+		}
+	})
 	for namespace, rules := range rules {
 		meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
 		var err error

@@ -201,8 +201,15 @@ func newSSHKey(t *testing.T) (ssh.Signer, []byte) {
 	return signer, pem.EncodeToMemory(block)
 }
 
-// through is the way that clientAs makes its clients use. Only TestEveryWay sets it.
-var through func(o *Options)
+// through is the way that clientAs makes its clients use, with this kubeconfig. Only TestEveryWay sets it.
+var through func(o *Options, kubeconfig []byte)
+
+// replace puts another file in the place of one, in one step: a kubectl that is running reads either.
+func (d *doorways) replace(name, content string) {
+	d.t.Helper()
+	d.write(name+".new", content)
+	must(d.t, os.Rename(d.path(name+".new"), d.path(name)))
+}
 
 // TestEveryWay runs the tests of the API server by every way to it besides the direct one, by which they run on their own.
 func TestEveryWay(t *testing.T) {
@@ -212,17 +219,26 @@ func TestEveryWay(t *testing.T) {
 		"marks": TestMarksOnARealNode, "deletion": TestDeletionShows, "all Nodes": TestNodesListsAll, "Events": TestEventShowsInKubectlDescribe, "ready": TestControlPlaneIsReady,
 		"life of the Lease": TestLeaseLife, "takeover": TestDeadHolderIsTakenOver, "late renewal": TestTakeoverLosesAgainstALateRenewal, "no Lease": TestNobodyHoldsALeaseThatIsNotThere,
 		"evictions": TestEvict, "two budgets": TestEvictOfTwoBudgets, "a new budget": TestEvictUnderANewBudget, "deletion of pods": TestDeletePastABudget, "shelf": TestShelf, "watch": TestWatchWakesOnChanges,
+		"rights to look": TestRightsToLook, "enough rights": TestManifestIsEnough, "the right to evict": TestEvictNeedsItsRight,
+		"missing rights": TestMissing, "errors": TestErrorsOfTheServer, "credentials": TestUnknownCredentialsAreDenied, "nobody answers": TestNobodyAnswers,
 	}
-	for way, set := range map[Via]func(d *doorways, o *Options){
-		ViaTunnel:  func(d *doorways, o *Options) { o.Ways = Ways{Only: ViaTunnel, Tunnel: d.tunnel("c1")} },
-		ViaKubectl: func(d *doorways, o *Options) { o.Ways = Ways{Only: ViaKubectl, Kubectl: d.kubectl("c1")} },
+	for way, set := range map[Via]func(d *doorways, o *Options, kubeconfig []byte){
+		ViaTunnel: func(d *doorways, o *Options, _ []byte) { o.Ways = Ways{Only: ViaTunnel, Tunnel: d.tunnel("c1")} },
+		// Whoever has kubectl on the node is who the kubeconfig there says. The last client's is there.
+		ViaKubectl: func(d *doorways, o *Options, kubeconfig []byte) {
+			d.replace(adminConf, string(kubeconfig))
+			o.Ways = Ways{Only: ViaKubectl, Kubectl: d.kubectl("c1")}
+		},
 	} {
 		t.Run(string(way), func(t *testing.T) {
-			d := newDoorways(t, kubeconfigOf(t, "kubernetes-admin", "system:masters"), "c1") // who all of these tests are
-			through = func(o *Options) { set(d, o) }
+			d := newDoorways(t, kubeconfigOf(t, "kubernetes-admin", "system:masters"), "c1")
+			through = func(o *Options, kubeconfig []byte) { set(d, o, kubeconfig) }
 			defer func() { through = nil }()
 			for name, test := range tests {
 				t.Run(name, test)
+			}
+			if way == ViaTunnel { // by kubectl its many watches use up the sessions of one node: this sshd, without privilege separation, ends none of them early
+				t.Run("each right", TestEachRightIsNeeded)
 			}
 		})
 	}
