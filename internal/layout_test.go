@@ -31,6 +31,7 @@ func allowed() map[string][]string {
 		"mutants":            {}, // a tool for developers: it knows the others as text
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
 		"server/access":      {},
+		"server/config":      {"server/notice"},
 		"server/logs":        ports,
 		"server/metrics":     ports,
 		"server/notice":      {},
