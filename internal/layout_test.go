@@ -38,7 +38,7 @@ func allowed() map[string][]string {
 		"server/store":       {"history", "server/notice"},
 		"server/trace":       ports,
 		"server/web":         {"server/access", "capacity", "rollout", "survey", "preflight", "history"},
-		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor"},
+		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor", "server/config"},
 	}
 }
 

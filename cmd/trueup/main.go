@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // windows name time zones, which a small machine may not have
 
 	"github.com/cks-trueup/trueup/internal/cli"
 )

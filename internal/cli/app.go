@@ -115,7 +115,7 @@ its CPU and memory.`,
 	a.profiles.addFlags(root.PersistentFlags())
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.profiles.start() }
 	root.AddCommand(a.clustersCommand(), a.statusCommand(), a.preflightCommand(), a.planCommand(), a.scaleCommand(), a.prepareCommand(), a.doctorCommand(), a.resumeCommand(),
-		a.sshCommand(), a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand(), a.rightsCommand())
+		a.sshCommand(), a.reconcileCommand(), a.verifyCommand(), a.explainCommand(), a.abortCommand(), a.historyCommand(), a.rightsCommand(), a.configCommand())
 	wrapArgs(root)
 	return root
 }

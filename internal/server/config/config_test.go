@@ -218,3 +218,25 @@ func TestNotices(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The example that is shipped, and the one of the documentation, are configurations.
+func TestExamples(t *testing.T) {
+	shipped, err := os.ReadFile("../../../packaging/trueup.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/config.md has no example")
+	}
+	for name, text := range map[string]string{"packaging/trueup.yaml": string(shipped), "docs/config.md": example} {
+		if c, err := parse(t, text); err != nil || len(c.Notices) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
