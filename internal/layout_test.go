@@ -32,6 +32,7 @@ func allowed() map[string][]string {
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
 		"server/access":      {},
 		"server/config":      {"server/notice"},
+		"server/fleet":       {"capacity", "rollout", "survey", "server/logs", "server/metrics", "server/notice"},
 		"server/logs":        ports,
 		"server/metrics":     ports,
 		"server/notice":      {},

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
@@ -68,7 +67,7 @@ type Facts struct {
 // Judge judges one node.
 func Judge(f Facts) Node {
 	n := Node{Name: f.Target.Name, Role: f.Target.Role, Verdict: Live}
-	cluster, name := word(cmp.Or(f.Target.ClusterName, f.Target.ClusterID)), word(f.Target.Name)
+	cluster, name := rollout.Word(cmp.Or(f.Target.ClusterName, f.Target.ClusterID)), rollout.Word(f.Target.Name)
 	add := func(v Verdict, text, remedy string) {
 		n.Findings = append(n.Findings, Finding{v, text, remedy})
 		if v.rank() > n.Verdict.rank() {
@@ -110,14 +109,4 @@ func Worst(nodes []Node) Verdict {
 		}
 	}
 	return worst
-}
-
-// word quotes a name for the shell, if it needs that.
-func word(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -62,7 +62,7 @@ func TestWorst(t *testing.T) {
 func TestWord(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"prod": "prod", "my cluster": "'my cluster'", "it's": `'it'\''s'`, "": "''"} {
-		if got := word(in); got != want {
+		if got := rollout.Word(in); got != want {
 			t.Errorf("%q: %s", in, got)
 		}
 	}

@@ -101,9 +101,9 @@ func (w *walk) giveUp(ctx context.Context, force bool) error {
 		}
 		if c, failed := capacity.Failed(w.mayGiveUp()...); failed && !force {
 			f := &Fault{Layer: c.Layer, Move: MoveRelease, Summary: "not given back: " + c.What, Expected: c.Expected, Observed: c.Observed,
-				Recover: "trueup resume " + word(w.target.ClusterName) + ", or trueup abort --force with a reason"}
+				Recover: "trueup resume " + Word(w.target.ClusterName) + ", or trueup abort --force with a reason"}
 			if !w.seen.Instance.Running() {
-				f.Recover = fmt.Sprintf("trueup resume %s; or start the instance as it is (cmk start virtualmachine id=%s), then trueup abort again", word(w.target.ClusterName), w.target.InstanceID)
+				f.Recover = fmt.Sprintf("trueup resume %s; or start the instance as it is (cmk start virtualmachine id=%s), then trueup abort again", Word(w.target.ClusterName), w.target.InstanceID)
 			}
 			return w.complete(f)
 		}
@@ -137,7 +137,7 @@ func (w *walk) doubt(first **Reading) time.Duration {
 // lookAgainAfter waits before the second of two looks.
 func (w *walk) lookAgainAfter(ctx context.Context, d time.Duration) error {
 	if w.stopped() {
-		return fmt.Errorf("%s, node %s: %w, nothing was given back; to go on: trueup abort %s", w.target.ClusterName, w.target.Name, ErrInterrupted, word(w.target.ClusterName))
+		return fmt.Errorf("%s, node %s: %w, nothing was given back; to go on: trueup abort %s", w.target.ClusterName, w.target.Name, ErrInterrupted, Word(w.target.ClusterName))
 	}
 	w.tell(Event{Move: MoveRelease, Check: capacity.Check{Layer: capacity.LayerCloudStack, What: secondReading, Expected: unchangedFor.String() + " after the first", Observed: "a resize that came to nothing"}})
 	return w.rest(ctx, d, nil)

@@ -77,8 +77,8 @@ func nextAgreeing(seen Observation) Step {
 // stopChanged ends a rollout that shall change no offering, where somebody did since it was planned.
 func stopChanged(claim *Claim, goal Goal, seen Observation) Step {
 	s := stopCheck(MoveClaim, "somebody changed the instance's offering, and this rollout shall not", capacity.CheckInstance(seen.Instance, goal.Offering))
-	cluster := word(cmp.Or(seen.Target.ClusterName, seen.Target.ClusterID))
-	s.Fault.Recover = "trueup reconcile " + cluster + " " + word(seen.Target.Name)
+	cluster := Word(cmp.Or(seen.Target.ClusterName, seen.Target.ClusterID))
+	s.Fault.Recover = "trueup reconcile " + cluster + " " + Word(seen.Target.Name)
 	if claim != nil {
 		s.Fault.Recover = "trueup abort " + cluster + "; then " + s.Fault.Recover
 	}

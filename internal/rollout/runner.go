@@ -160,7 +160,7 @@ func (r *Runner) Walk(ctx context.Context, plan Plan) (Report, error) {
 func (r *Runner) walkNodes(ctx context.Context, plan Plan, tenure Tenure, report *Report) error {
 	for i, np := range plan.Nodes {
 		if closed(r.EndNode) {
-			return fmt.Errorf("%s: %w, before node %s; to go on: trueup resume %s", plan.ClusterName, ErrInterrupted, np.Target.Name, word(cmp.Or(plan.ClusterName, plan.ClusterID)))
+			return fmt.Errorf("%s: %w, before node %s; to go on: trueup resume %s", plan.ClusterName, ErrInterrupted, np.Target.Name, Word(cmp.Or(plan.ClusterName, plan.ClusterID)))
 		}
 		w := &walk{Runner: r, tenure: tenure, plan: np, target: np.Target, goal: np.Goal, report: report, node: &report.Nodes[i], tried: map[Action]bool{}}
 		if i+1 < len(plan.Nodes) {
@@ -209,7 +209,7 @@ func lockFault(plan Plan, err error) error {
 	switch {
 	case errors.As(err, &open):
 		f.Summary = "another rollout of this cluster is open, nothing was changed"
-		f.Recover = fmt.Sprintf("finish it with `trueup resume %s`, or give it up with `trueup abort %s`", word(plan.ClusterName), word(plan.ClusterName))
+		f.Recover = fmt.Sprintf("finish it with `trueup resume %s`, or give it up with `trueup abort %s`", Word(plan.ClusterName), Word(plan.ClusterName))
 	case errors.As(err, &held):
 		f.Summary = "another rollout holds this cluster, nothing was changed"
 		f.Recover = "wait until it has ended, then run the same command again; a holder that died is taken over by itself"
@@ -222,9 +222,9 @@ func lockFault(plan Plan, err error) error {
 // recoverCommand is the command that finishes what a rollout began on a node.
 func recoverCommand(t Target, g Goal) string {
 	if g.Method == MethodCold {
-		return "trueup resume " + word(cmp.Or(t.ClusterName, t.ClusterID))
+		return "trueup resume " + Word(cmp.Or(t.ClusterName, t.ClusterID))
 	}
-	return fmt.Sprintf("trueup scale %s --%s %s", word(cmp.Or(t.ClusterName, t.ClusterID)), t.Role, word(cmp.Or(g.Offering.Name, g.Offering.ID)))
+	return fmt.Sprintf("trueup scale %s --%s %s", Word(cmp.Or(t.ClusterName, t.ClusterID)), t.Role, Word(cmp.Or(g.Offering.Name, g.Offering.ID)))
 }
 
 // goOn is the command that goes on with a rollout: all of its goals, since the Lease refuses a rollout with others; where nodes of one role have
@@ -234,7 +234,7 @@ func goOn(nodes []NodeReport, cluster string) string {
 	for _, n := range nodes {
 		g, goal := n.Goal, cmp.Or(n.Goal.Offering.Name, n.Goal.Offering.ID)
 		if other, has := goals[n.Target.Role]; goal == "" || has && other != goal || len(g.Ignore)+len(g.DeletePods) > 0 || g.PastBoot != "" || g.AcceptOutage {
-			return "trueup resume " + word(cluster)
+			return "trueup resume " + Word(cluster)
 		}
 		goals[n.Target.Role] = goal
 		if g.Method == MethodCold {
@@ -242,17 +242,17 @@ func goOn(nodes []NodeReport, cluster string) string {
 		}
 	}
 	var command strings.Builder
-	command.WriteString("trueup scale " + word(cluster))
+	command.WriteString("trueup scale " + Word(cluster))
 	for _, role := range []Role{RoleWorker, RoleControl, RoleEtcd} {
 		if goal, has := goals[role]; has {
-			command.WriteString(" --" + string(role) + " " + word(goal))
+			command.WriteString(" --" + string(role) + " " + Word(goal))
 		}
 	}
 	return command.String() + method
 }
 
-// word quotes a name for the shell, if it needs that.
-func word(s string) string {
+// Word quotes a name for the shell, if it needs that.
+func Word(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 	}

@@ -40,7 +40,7 @@ func (w *walk) interrupted(where string) error {
 
 func (w *walk) goOn() string {
 	if w.ByNode {
-		return "trueup resume " + word(cmp.Or(w.target.ClusterName, w.target.ClusterID))
+		return "trueup resume " + Word(cmp.Or(w.target.ClusterName, w.target.ClusterID))
 	}
 	return goOn(w.report.Nodes, cmp.Or(w.target.ClusterName, w.target.ClusterID))
 }

@@ -109,14 +109,7 @@ func Peers(nodes []Node, n Node) []rollout.Peer {
 
 // Read reads the Nodes in one list, with them the claims on dedicated etcd machines, if there are any, and every guest at the same time. It fails only if ctx ends: what can't be read is a Problem of its node.
 func Read(ctx context.Context, c Cluster, guests rollout.Guests, api Kubernetes) ([]Node, error) {
-	out := make([]Node, len(c.Members))
-	for i, m := range c.Members {
-		out[i] = Node{External: m.External, Views: capacity.Views{Record: m.Record, Instance: m.Instance}, Target: rollout.Target{
-			ClusterID: c.ID, ClusterName: c.Name, Role: m.Role, Name: strings.ToLower(m.Instance.Name), InstanceID: m.Instance.ID}}
-		if m.External {
-			out[i].Views.Record = capacity.Record{} // the record is about nodes that CKS makes
-		}
-	}
+	out := c.listed()
 	var g errgroup.Group
 	for i := range out {
 		g.Go(func() error { out[i].readGuest(ctx, guests); return nil })
@@ -128,6 +121,32 @@ func Read(ctx context.Context, c Cluster, guests rollout.Guests, api Kubernetes)
 		claims, claimsErr = api.Claims(ctx)
 	}
 	_ = g.Wait() // readers keep their errors as problems
+	c.match(out, nodes, err, claims, claimsErr)
+	return out, ctx.Err()
+}
+
+// Match is Read without the guests: what CloudStack lists beside what the API server has. The claims are those of machines that are no Nodes.
+func Match(c Cluster, nodes []capacity.Node, claims map[string]string) []Node {
+	out := c.listed()
+	c.match(out, nodes, nil, claims, nil)
+	return out
+}
+
+// listed are the machines as CloudStack lists them.
+func (c Cluster) listed() []Node {
+	out := make([]Node, len(c.Members))
+	for i, m := range c.Members {
+		out[i] = Node{External: m.External, Views: capacity.Views{Record: m.Record, Instance: m.Instance}, Target: rollout.Target{
+			ClusterID: c.ID, ClusterName: c.Name, Role: m.Role, Name: strings.ToLower(m.Instance.Name), InstanceID: m.Instance.ID}}
+		if m.External {
+			out[i].Views.Record = capacity.Record{} // the record is about nodes that CKS makes
+		}
+	}
+	return out
+}
+
+// match finds the Node of each machine, and compares its views.
+func (c Cluster) match(out []Node, nodes []capacity.Node, err error, claims map[string]string, claimsErr error) {
 	for i := range out {
 		if out[i].Target.Role.HasNode() {
 			out[i].takeNode(nodes, err)
@@ -139,7 +158,6 @@ func Read(ctx context.Context, c Cluster, guests rollout.Guests, api Kubernetes)
 			out[i].problem(capacity.ViewRecord, fmt.Errorf("the role is not certain: %s", d))
 		}
 	}
-	return out, ctx.Err()
 }
 
 func (n *Node) readGuest(ctx context.Context, guests rollout.Guests) {
