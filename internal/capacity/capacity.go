@@ -38,6 +38,9 @@ const (
 	ViewNode     View = "node"     // what the Kubernetes Node advertises
 )
 
+// AllViews are the four, in that order.
+func AllViews() []View { return []View{ViewRecord, ViewInstance, ViewGuest, ViewNode} }
+
 // Offering is a CloudStack compute offering.
 type Offering struct {
 	ID        string `json:"id"`

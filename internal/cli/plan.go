@@ -363,7 +363,7 @@ func (a *app) printPlan(w io.Writer, d planDocument) {
 
 func goalText(goals map[rollout.Role]rollout.Goal) string {
 	var parts []string
-	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+	for _, role := range rollout.Roles() {
 		if g, ok := goals[role]; ok {
 			parts = append(parts, fmt.Sprintf("%s to %s", role, g.Offering))
 		}

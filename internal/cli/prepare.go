@@ -95,7 +95,7 @@ func (f *prepareFlags) covers(r rollout.Role) bool {
 
 func checkRoles(roles []string) error {
 	for _, r := range roles {
-		if !slices.Contains([]rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd}, rollout.Role(r)) {
+		if !slices.Contains(rollout.Roles(), rollout.Role(r)) {
 			return usageErrorf("--role %s: it is worker, control or etcd", r)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
 // Obstacle is one of the conditions under which CloudStack makes a machine fit for live scaling, where it is not fulfilled or could not be read.
@@ -78,7 +79,7 @@ func (f Facts) template(vm capacity.Instance) Obstacle {
 	return Obstacle{
 		What:  said(flag, "template "+vm.TemplateID, "is not dynamically scalable", "is dynamically scalable"),
 		Known: flag.Truth == No, Source: flag.Source,
-		Calls: []string{"cmk update template id=" + shell(vm.TemplateID) + " isdynamicallyscalable=true"},
+		Calls: []string{"cmk update template id=" + rollout.Word(vm.TemplateID) + " isdynamicallyscalable=true"},
 		Note: "The template that CKS brings along is a system template; whether CloudStack takes the call for one is not known. Else: register a template of " +
 			"your own with isdynamicallyscalable=true and forcks=true, and make new clusters from it.",
 	}
@@ -95,7 +96,7 @@ func offeringFlag(vm capacity.Instance, o capacity.Offering) Obstacle {
 	if o.Custom {
 		size = "customized=true"
 	}
-	name := shell(o.Name + "-dynamic")
+	name := rollout.Word(o.Name + "-dynamic")
 	return Obstacle{
 		What: "offering " + o.Name + " does not have dynamic scaling enabled", Known: true, Source: "listServiceOfferings dynamicscalingenabled",
 		Calls: []string{"cmk create serviceoffering name=" + name + " displaytext=" + name + " " + size + " dynamicscalingenabled=true"},
@@ -110,7 +111,7 @@ func (f Facts) zone(vm capacity.Instance) Obstacle {
 	return Obstacle{
 		What:  said(f.DynamicScaling, "zone "+vm.ZoneID, "does not allow dynamic scaling (enable.dynamic.scale.vm)", "allows dynamic scaling (enable.dynamic.scale.vm)"),
 		Known: f.DynamicScaling.Truth == No, Source: f.DynamicScaling.Source,
-		Calls: []string{"cmk update configuration name=enable.dynamic.scale.vm value=true zoneid=" + shell(vm.ZoneID)},
+		Calls: []string{"cmk update configuration name=enable.dynamic.scale.vm value=true zoneid=" + rollout.Word(vm.ZoneID)},
 	}
 }
 
@@ -133,15 +134,4 @@ func (f Facts) fixedOffering(o capacity.Offering) Obstacle {
 		Known: true, Source: "listCapabilities cloudstackversion",
 		Note: "CloudStack 4.23 is the first that does. Until then machines change their size by the cold method.",
 	}
-}
-
-// plain matches what a shell leaves alone.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-
-// shell writes a word so that a shell takes it as it is: names come from CloudStack, and from whoever may name things there.
-func shell(word string) string {
-	if plain.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -58,12 +58,3 @@ func TestWorst(t *testing.T) {
 		t.Error("no nodes")
 	}
 }
-
-func TestWord(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{"prod": "prod", "my cluster": "'my cluster'", "it's": `'it'\''s'`, "": "''"} {
-		if got := rollout.Word(in); got != want {
-			t.Errorf("%q: %s", in, got)
-		}
-	}
-}

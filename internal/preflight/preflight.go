@@ -69,7 +69,7 @@ type Cluster struct {
 // Checks runs every check of a live rollout with these goals, or of a change of what does not run.
 func Checks(c Cluster, goals map[rollout.Role]capacity.Offering) []Check {
 	out := []Check{managed(c), running(c)}
-	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+	for _, role := range rollout.Roles() {
 		if goal, ok := goals[role]; ok {
 			out = append(out, members(c, role, goal), fixed(role, goal))
 		}

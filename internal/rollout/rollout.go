@@ -32,6 +32,9 @@ const (
 	RoleEtcd    Role = "etcd" // dedicated etcd: a guest without a Kubernetes Node
 )
 
+// Roles are all of them, in the order in which their nodes are worked on.
+func Roles() []Role { return []Role{RoleWorker, RoleControl, RoleEtcd} }
+
 // Move is one step on one node.
 type Move string
 

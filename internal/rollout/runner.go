@@ -243,7 +243,7 @@ func goOn(nodes []NodeReport, cluster string) string {
 	}
 	var command strings.Builder
 	command.WriteString("trueup scale " + Word(cluster))
-	for _, role := range []Role{RoleWorker, RoleControl, RoleEtcd} {
+	for _, role := range Roles() {
 		if goal, has := goals[role]; has {
 			command.WriteString(" --" + string(role) + " " + Word(goal))
 		}

@@ -78,7 +78,7 @@ func (f *fleet) show(c *Cluster, to chan<- prometheus.Metric) {
 	send(f.nodes, prometheus.GaugeValue, float64(c.scan.Nodes))
 	send(f.claimed, prometheus.GaugeValue, float64(c.scan.Claimed))
 	send(f.abandoned, prometheus.GaugeValue, float64(c.scan.Abandoned))
-	for _, v := range []capacity.View{capacity.ViewRecord, capacity.ViewInstance, capacity.ViewGuest, capacity.ViewNode} {
+	for _, v := range capacity.AllViews() {
 		send(f.drifted, prometheus.GaugeValue, float64(c.scan.Drift[v]), string(v))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -85,7 +86,7 @@ func (q planRequest) check() error {
 	}
 	texts := append(append([]string{q.Why}, q.Nodes...), q.Ignore...)
 	for role, offering := range q.Goals {
-		if role != rollout.RoleWorker && role != rollout.RoleControl && role != rollout.RoleEtcd {
+		if !slices.Contains(rollout.Roles(), role) {
 			return bad("a goal's role is worker, control or etcd")
 		}
 		if offering == "" {

@@ -65,7 +65,7 @@ func count(b bool) int {
 }
 
 func drifts(c Cluster) (out []drifting) {
-	for _, v := range views() {
+	for _, v := range capacity.AllViews() {
 		if n := c.Drift[v]; n > 0 {
 			out = append(out, drifting{v, n})
 		}
@@ -172,7 +172,7 @@ func newClusterPage(d Detail, runs []Rollout) clusterPage {
 	for _, r := range runs[:min(len(runs), 10)] {
 		p.Runs = append(p.Runs, runRow{r, runStatus(r)})
 	}
-	for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+	for _, role := range rollout.Roles() {
 		n := 0
 		for _, m := range d.Members {
 			n += count(m.Target.Role == role)
@@ -186,7 +186,7 @@ func newClusterPage(d Detail, runs []Rollout) clusterPage {
 
 func newNodeRow(n survey.Node, doc memberDocument, cpus, memory float64) nodeRow {
 	row := nodeRow{Node: n, Ready: doc.Ready, Cordoned: doc.Unschedulable, Status: nodeStatus(n, doc)}
-	for _, v := range views() {
+	for _, v := range capacity.AllViews() {
 		c, m := bar{View: v, Width: "0%"}, bar{View: v, Width: "0%"}
 		c.Lags = slices.ContainsFunc(n.Drifts, func(d capacity.Drift) bool { return d.View == v })
 		m.Lags = c.Lags

@@ -157,7 +157,7 @@ func (s *server) planForm(w http.ResponseWriter, r *http.Request, c caller) erro
 	}
 	q := planRequest{Command: r.PostForm.Get("command"), Goals: map[rollout.Role]string{}, Why: r.PostForm.Get("why")}
 	if q.Command == "scale" {
-		for _, role := range []rollout.Role{rollout.RoleWorker, rollout.RoleControl, rollout.RoleEtcd} {
+		for _, role := range rollout.Roles() {
 			if offering := r.PostForm.Get(string(role)); offering != "" {
 				q.Goals[role] = offering
 			}
@@ -206,7 +206,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":   func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") },
-		"views":   views,
+		"views":   capacity.AllViews,
 		"rollout": rolloutPath,
 		"short":   func(s string) string { return s[:min(len(s), 8)] },
 		"size":    func(o capacity.Offering) string { return o.String() },

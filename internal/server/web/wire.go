@@ -151,15 +151,10 @@ func newCluster(c Cluster) clusterDocument {
 	d := clusterDocument{ID: c.ID, Name: c.Name, Endpoint: c.Endpoint, State: c.State, Policy: c.Policy, Paused: c.Paused, Window: c.Window, Readable: c.Readable,
 		Unread: c.Unread, Since: c.Since, Read: c.Read, Nodes: c.Nodes, Drift: map[string]int{}, Claimed: c.Claimed, Waiting: c.Waiting, Next: c.Next,
 		Now: newRollout(c.Now), Last: newRollout(c.Last)}
-	for _, v := range views() {
+	for _, v := range capacity.AllViews() {
 		d.Drift[string(v)] = c.Drift[v]
 	}
 	return d
-}
-
-// views are the four, in their order.
-func views() []capacity.View {
-	return []capacity.View{capacity.ViewRecord, capacity.ViewInstance, capacity.ViewGuest, capacity.ViewNode}
 }
 
 func newRollout(r *Rollout) *rolloutDocument {
@@ -185,7 +180,7 @@ func newMember(n survey.Node) memberDocument {
 	i := n.Views.Instance
 	d := memberDocument{Name: n.Target.Name, Role: n.Target.Role, InstanceID: n.Target.InstanceID, State: i.State, Views: map[string]*viewDocument{},
 		Drift: append([]capacity.Drift{}, n.Drifts...), Problems: append([]survey.Problem{}, n.Problems...)}
-	for _, v := range views() {
+	for _, v := range capacity.AllViews() {
 		d.Views[string(v)] = nil
 	}
 	if o := n.Views.Record.Offering; n.Views.Record.Known() {
