@@ -33,12 +33,13 @@ func allowed() map[string][]string {
 		"server/access":      {},
 		"server/config":      {"server/notice"},
 		"server/fleet":       {"capacity", "rollout", "survey", "server/logs", "server/metrics", "server/notice"},
+		"server/graceful":    {},
 		"server/logs":        ports,
-		"server/metrics":     ports,
+		"server/metrics":     {"capacity", "rollout", "server/graceful"},
 		"server/notice":      {},
 		"server/store":       {"history", "server/notice"},
 		"server/trace":       ports,
-		"server/web":         {"server/access", "capacity", "rollout", "survey", "preflight", "history"},
+		"server/web":         {"server/access", "server/graceful", "capacity", "rollout", "survey", "preflight", "history"},
 		"cli":                {"capacity", "rollout", "cloudstack", "guest", "kube", "history", "preflight", "survey", "doctor", "server/config"},
 	}
 }

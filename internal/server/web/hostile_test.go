@@ -19,6 +19,7 @@ import (
 	"github.com/cks-trueup/trueup/internal/capacity"
 	"github.com/cks-trueup/trueup/internal/rollout"
 	"github.com/cks-trueup/trueup/internal/server/access"
+	"github.com/cks-trueup/trueup/internal/server/graceful"
 	"github.com/cks-trueup/trueup/internal/survey"
 )
 
@@ -170,7 +171,7 @@ func TestAStreamReplaysAndGoesOn(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	began := time.Now()
-	if err := stop(); err != nil || time.Since(began) >= lastWords { // a stream does not hold up the end
+	if err := stop(); err != nil || time.Since(began) >= graceful.LastWords { // a stream does not hold up the end
 		t.Errorf("the end took %s: %v", time.Since(began), err)
 	}
 }

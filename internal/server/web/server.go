@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"html/template"
 	"log/slog"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cks-trueup/trueup/internal/server/access"
+	"github.com/cks-trueup/trueup/internal/server/graceful"
 )
 
 // The bounds of requests. Who is over one is told so and asked to come again.
@@ -27,7 +27,6 @@ const (
 	readWhole    = 15 * time.Second
 	writeWhole   = actTimeout + 30*time.Second
 	idle         = 2 * time.Minute
-	lastWords    = 5 * time.Second
 	mostHeader   = 16 << 10
 )
 
@@ -157,21 +156,6 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	httpServer := &http.Server{Handler: handler, ReadHeaderTimeout: readHeader, ReadTimeout: readWhole, WriteTimeout: writeWhole, IdleTimeout: idle,
 		MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // a stranger's broken TLS is no warning
 		BaseContext: func(net.Listener) context.Context { return serving }}
-	ended := make(chan error, 1)
-	go func() { ended <- httpServer.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	stop()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-	defer cancel()
-	if err := httpServer.Shutdown(last); err != nil {
-		_ = httpServer.Close() // whoever is still there is cut off
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	httpServer.RegisterOnShutdown(stop)
+	return graceful.Serve(ctx, httpServer, listener)
 }
