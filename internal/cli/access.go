@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -248,20 +246,13 @@ func (a *app) sshWay() (way cloudstack.Way, jump guest.Jump, err error) {
 	return way, jump, err
 }
 
-// jump takes USER@HOST[:PORT] apart.
+// jump reads USER@HOST[:PORT].
 func (a *app) jump(text string) (guest.Jump, error) {
-	at := strings.LastIndex(text, "@")
-	j := guest.Jump{KnownHosts: filepath.Join(a.env("HOME"), ".ssh", "known_hosts")}
-	address := text[at+1:]
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		host, port = strings.Trim(address, "[]"), "22" // no port is named
-	}
-	number, err := strconv.Atoi(port)
-	if at <= 0 || host == "" || strings.ContainsAny(text, " /,=") || err != nil || number < 1 || number > 65535 {
+	j, ok := guest.ParseJump(text)
+	if !ok {
 		return j, fmt.Errorf("--ssh-via jump=%s: expected jump=USER@HOST or jump=USER@HOST:PORT", text)
 	}
-	j.User, j.Address = text[:at], net.JoinHostPort(host, port)
+	j.KnownHosts = filepath.Join(a.env("HOME"), ".ssh", "known_hosts")
 	return j, nil
 }
 

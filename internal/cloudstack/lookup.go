@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
+	"github.com/cks-trueup/trueup/internal/spelling"
 )
 
 // maxCandidates bounds the list of candidates in an error.
@@ -89,31 +90,9 @@ func lookup[T any](kind, asked string, items []T, describe func(T) Candidate) (T
 
 func sortByDistance(candidates []Candidate, asked string) {
 	near := func(c Candidate) int {
-		return min(distance(asked, c.Name), distance(asked, c.ID))
+		return min(spelling.Distance(asked, c.Name), spelling.Distance(asked, c.ID))
 	}
 	slices.SortStableFunc(candidates, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(near(a), near(b)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
-}
-
-// distance is the number of letters to insert, drop or change (Levenshtein), whatever their case.
-func distance(from, to string) int {
-	a, b := []rune(strings.ToLower(from)), []rune(strings.ToLower(to))
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

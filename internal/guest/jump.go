@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -20,6 +22,21 @@ type Jump struct {
 	Address string // host:port
 	// KnownHosts is a file in OpenSSH's known_hosts format, by the usual names of hosts: usually ~/.ssh/known_hosts.
 	KnownHosts string
+}
+
+// ParseJump takes USER@HOST[:PORT] apart; without a port it is 22. KnownHosts is left to the caller.
+func ParseJump(text string) (j Jump, ok bool) {
+	at := strings.LastIndex(text, "@")
+	address := text[at+1:]
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = strings.Trim(address, "[]"), "22" // no port is named
+	}
+	number, err := strconv.Atoi(port)
+	if at <= 0 || host == "" || strings.ContainsAny(text, " /,=") || err != nil || number < 1 || number > 65535 {
+		return Jump{}, false
+	}
+	return Jump{User: text[:at], Address: net.JoinHostPort(host, port)}, true
 }
 
 // String prints the jump host for people.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cks-trueup/trueup/internal/history"
 )
 
 // largest bounds the file, in bytes.
@@ -78,16 +80,12 @@ func (r *reader) defaults() Config {
 	}
 }
 
-// storePath is systemd's folder for the service's state, else the person's own.
+// storePath is in systemd's folder for the service's state, else beside the person's history.
 func (r *reader) storePath() string {
 	if folder, _, _ := strings.Cut(r.variable("STATE_DIRECTORY"), ":"); folder != "" {
 		return filepath.Join(folder, "trueup.db")
 	}
-	state := r.variable("XDG_STATE_HOME")
-	if state == "" {
-		state = filepath.Join(r.variable("HOME"), ".local", "state")
-	}
-	return filepath.Join(state, "trueup", "serve.db")
+	return filepath.Join(filepath.Dir(history.DefaultPath(r.variable)), "serve.db")
 }
 
 // absolute is the path seen from the folder of the configuration.

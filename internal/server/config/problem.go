@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/cks-trueup/trueup/internal/spelling"
 )
 
 // Problem is one thing that is wrong in the file. It holds no secret.
@@ -73,7 +75,7 @@ func near(text string, words []string) string {
 	}
 	best, least := "", 3
 	for _, word := range words {
-		d := distance(strings.ToLower(text), strings.ToLower(word))
+		d := spelling.Distance(text, word)
 		if d < least && d <= len(word)/2 {
 			best, least = word, d
 		}
@@ -96,27 +98,6 @@ func sameStem(text string, words []string) string {
 		}
 	}
 	return ""
-}
-
-// distance counts the letters to add, drop or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			keep := diagonal
-			if a[i] != b[j] {
-				keep++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(keep, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // didYouMean ends a message about a word: with the word that is near, else with all there are.

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"net"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/cks-trueup/trueup/internal/guest"
 )
 
 // The ways, in the words of the flags.
@@ -40,23 +40,15 @@ func (v value) sshVia(into *string) {
 	if !v.text(&text) {
 		return
 	}
-	host, jump := strings.CutPrefix(text, "jump=")
-	if !slices.Contains([]string{viaDirect, forwarded}, text) && (!jump || !isJump(host)) {
+	ok := text == viaDirect || text == forwarded
+	if host, jump := strings.CutPrefix(text, "jump="); jump {
+		_, ok = guest.ParseJump(host)
+	}
+	if !ok {
 		v.problem("expected direct, forwarded, jump=USER@HOST or jump=USER@HOST:PORT")
 		return
 	}
 	*into = text
-}
-
-// isJump tells whether it is USER@HOST[:PORT].
-func isJump(text string) bool {
-	at := strings.LastIndex(text, "@")
-	host, port, err := net.SplitHostPort(text[at+1:])
-	if err != nil {
-		host, port = strings.Trim(text[at+1:], "[]"), "22"
-	}
-	n, err := strconv.Atoi(port)
-	return at > 0 && host != "" && !strings.ContainsAny(text, " /,=") && err == nil && n >= 1 && n <= 65535
 }
 
 // combination tells of ways that don't go together, as the command line does.

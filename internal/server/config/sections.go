@@ -51,14 +51,12 @@ func (v value) listen(into *string) {
 	switch {
 	case err != nil || numberErr != nil || n < 0 || n > 65535:
 		v.problem("%s: expected HOST:PORT, like 127.0.0.1:9464 or [::1]:9464", quote(text))
-	case !loopback(host):
+	case !notice.Loopback(host):
 		v.problem("%s is no loopback address: the server asks nobody who they are, so put a proxy with authentication in front of 127.0.0.1:%d", quote(text), n)
 	default:
 		*into = text
 	}
 }
-
-func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 func (v value) scan(s *Scan) {
 	found := v.mapping(keys{
@@ -206,7 +204,7 @@ func (v value) url(into *string) {
 		v.problem("expected the address of the API, like https://cloud.example.com/client/api")
 	case u.User != nil || u.RawQuery != "":
 		v.problem("has a user or a query in it, which does not belong into the address")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !notice.Loopback(u.Hostname())):
 		v.problem("must be https; http is for loopback addresses only")
 	default:
 		*into = text

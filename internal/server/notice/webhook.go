@@ -212,13 +212,14 @@ func (p poster) address() (string, error) {
 	switch {
 	case err != nil || u.Host == "":
 		return "", &Error{Channel: p.name, Reason: "the address is no URL"}
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+	case u.Scheme == "https", u.Scheme == "http" && Loopback(u.Hostname()):
 		return text, nil
 	}
 	return "", &Error{Channel: p.name, Reason: "the address must be https, or http on a loopback address"}
 }
 
-func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+// Loopback tells whether the host is this machine under a name or an address that leads nowhere else.
+func Loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 // retryAfter reads the header's form in seconds; the other, a date, is rare and is answered by our own pause.
 func retryAfter(header string) time.Duration {
