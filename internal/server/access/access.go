@@ -85,23 +85,36 @@ func check(name string, role Role) error {
 // ParseTokens reads a token file: one token in a line, empty lines and those that begin with # are skipped.
 func ParseTokens(text string) ([]Token, error) {
 	var out []Token
+	err := eachLine(text, func(line string) (string, error) {
+		t, err := parseToken(line)
+		out = append(out, t)
+		return t.Name, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// eachLine hands every line to read, which returns the name that the line is for. A name that is there twice is an error. Errors name the line's number,
+// and never the line itself: somebody may have put a token there.
+func eachLine(text string, read func(line string) (name string, err error)) error {
 	seen := map[string]bool{}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		t, err := parseToken(line)
-		if err == nil && seen[t.Name] {
-			err = fmt.Errorf("the name %s is there twice", t.Name)
+		name, err := read(line)
+		if err == nil && seen[name] {
+			err = fmt.Errorf("the name %s is there twice", name)
 		}
-		if err != nil { // without the line itself: somebody may have put a token there
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", i+1, err)
 		}
-		seen[t.Name] = true
-		out = append(out, t)
+		seen[name] = true
 	}
-	return out, nil
+	return nil
 }
 
 func parseToken(line string) (Token, error) {

@@ -59,22 +59,19 @@ type Certificates map[string]Role
 // ParseCertificates reads lines of a common name and a role: NAME ROLE.
 func ParseCertificates(text string) (Certificates, error) {
 	out := Certificates{}
-	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
+	err := eachLine(text, func(line string) (string, error) {
 		f := strings.Fields(line)
 		if len(f) != 2 {
-			return nil, fmt.Errorf("certificates: line %d: expected NAME ROLE", i+1)
+			return "", errors.New("expected NAME ROLE")
 		}
 		if err := check(f[0], Role(f[1])); err != nil {
-			return nil, fmt.Errorf("certificates: line %d: %w", i+1, err)
-		}
-		if _, twice := out[f[0]]; twice {
-			return nil, fmt.Errorf("certificates: line %d: the name %s is there twice", i+1, f[0])
+			return "", err
 		}
 		out[f[0]] = Role(f[1])
+		return f[0], nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	return out, nil
 }
