@@ -33,7 +33,7 @@ func allowed() map[string][]string {
 		"world":              {"capacity", "rollout", "cloudstack", "cloudstack/standin"},
 		"server/access":      {},
 		"server/config":      {"guest", "history", "spelling", "server/notice"},
-		"server/fleet":       {"capacity", "rollout", "survey", "server/logs", "server/metrics", "server/notice"},
+		"server/fleet":       {"capacity", "rollout", "survey", "preflight", "server/logs", "server/metrics", "server/notice"},
 		"server/graceful":    {},
 		"server/logs":        ports,
 		"server/metrics":     {"capacity", "rollout", "server/graceful"},

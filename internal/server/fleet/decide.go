@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -90,7 +91,7 @@ func Decide(s Situation, now time.Time) Decision {
 	switch {
 	case s.Foreign:
 		return Decision{Verdict: Foreign, Why: "another tool made it: CloudStack neither runs nor scales it"}
-	case s.nothingRuns():
+	case preflight.NothingRuns(s.State):
 		return Decision{Verdict: Asleep, Why: "CloudStack calls it " + s.State}
 	case s.State != "Running":
 		return Decision{Verdict: Busy, Why: "CloudStack calls it " + s.State}
@@ -140,12 +141,7 @@ func decideUnfinished(s Situation, now time.Time) Decision {
 
 // decideDrift decides about a cluster in which views disagree and nothing is unfinished.
 func decideDrift(s Situation, now time.Time) Decision {
-	var due []Drift
-	for _, d := range s.Drift {
-		if d.For >= s.Policy.DriftAfter {
-			due = append(due, d)
-		}
-	}
+	due := s.due()
 	if len(due) == 0 {
 		return Decision{Verdict: Settling, Why: lag(s.Drift)}
 	}
@@ -164,6 +160,16 @@ func decideDrift(s Situation, now time.Time) Decision {
 		}
 	}
 	return decideWork(s, now, heal)
+}
+
+// due is the drift that has lasted long enough to be told or acted on.
+func (s Situation) due() (due []Drift) {
+	for _, d := range s.Drift {
+		if d.For >= s.Policy.DriftAfter {
+			due = append(due, d)
+		}
+	}
+	return due
 }
 
 // decideWork holds work back after a failure, and while the window is closed. What was begun on a node is finished at any time: it would else

@@ -3,10 +3,13 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cks-trueup/trueup/internal/rollout"
 	"github.com/cks-trueup/trueup/internal/server/metrics"
@@ -116,17 +119,17 @@ func (f *Fleet) scan(ctx context.Context, name string, e Endpoint, s Settings) {
 		f.blind(ctx, name, err)
 		return
 	}
-	f.forget(name, list)
-	var all sync.WaitGroup
-	places := make(chan struct{}, max(1, s.Clusters))
+	here := map[string]bool{}
 	for _, c := range list {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			f.look(ctx, f.watch(name, c), e, c, s)
-		})
+		here[c.ID] = true
 	}
-	all.Wait()
+	f.forget(func(id string, w *watched) bool { return w.endpoint == name && !here[id] })
+	var all errgroup.Group
+	all.SetLimit(max(1, s.Clusters))
+	for _, c := range list {
+		all.Go(func() error { f.look(ctx, f.watch(name, c), e, c, s); return nil })
+	}
+	_ = all.Wait() // what can't be read is kept with its cluster
 }
 
 // note keeps what an endpoint's listing said, and logs a change.
@@ -149,16 +152,11 @@ func (f *Fleet) Ready(endpoints []string) error {
 	defer f.mu.Unlock()
 	for _, name := range endpoints {
 		if err, known := f.listed[name]; !known || err != nil && len(f.clusters) == 0 {
-			return &notReadyError{name}
+			return fmt.Errorf("endpoint %s has not answered yet", name) // and nothing of its answer: this is shown
 		}
 	}
 	return nil
 }
-
-type notReadyError struct{ endpoint string }
-
-// Error names the endpoint, and nothing of its answer.
-func (e *notReadyError) Error() string { return "endpoint " + e.endpoint + " has not answered yet" }
 
 // watch is the place of a cluster in the fleet.
 func (f *Fleet) watch(endpoint string, c Listed) *watched {
@@ -173,16 +171,15 @@ func (f *Fleet) watch(endpoint string, c Listed) *watched {
 	return w
 }
 
-// forget drops the endpoint's clusters that are listed no more. One that is being healed goes when that has ended.
-func (f *Fleet) forget(endpoint string, list []Listed) {
+// forget drops the clusters that are gone. One that is being healed goes when that has ended.
+func (f *Fleet) forget(gone func(id string, w *watched) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, w := range f.clusters {
-		if w.endpoint != endpoint || slices.ContainsFunc(list, func(c Listed) bool { return c.ID == id }) {
-			continue
+		if gone(id, w) {
+			w.gone = true
+			f.drop(id, w)
 		}
-		w.gone = true
-		f.drop(id, w)
 	}
 }
 
@@ -200,21 +197,13 @@ func (f *Fleet) drop(id string, w *watched) {
 
 // Keep forgets every cluster of an endpoint that is not among these.
 func (f *Fleet) Keep(endpoints []string) {
+	f.forget(func(_ string, w *watched) bool { return !slices.Contains(endpoints, w.endpoint) })
 	f.mu.Lock()
-	gone := map[string]bool{}
-	for _, w := range f.clusters {
-		gone[w.endpoint] = !slices.Contains(endpoints, w.endpoint)
-	}
+	defer f.mu.Unlock()
 	for name := range f.listed {
 		if !slices.Contains(endpoints, name) {
 			delete(f.listed, name)
 			f.Metrics.ForgetEndpoint(name)
-		}
-	}
-	f.mu.Unlock()
-	for name, is := range gone {
-		if is {
-			f.forget(name, nil)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (w *watched) take(err error, held bool) {
 
 func (f *Fleet) post(ctx context.Context, endpoint string, c Listed, n notice.Notice) {
 	n.Time, n.Endpoint, n.ClusterID, n.Cluster = time.Now().UTC(), endpoint, c.ID, c.Name
-	f.warn(ctx, Situation{Listed: c}, f.Notices.Post(ctx, n))
+	f.warn(ctx, c, f.Notices.Post(ctx, n))
 }
 
 // End asks healings at work to end with their present move and begins no more; hurry ends them before their next effect. It returns when they have

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cks-trueup/trueup/internal/capacity"
+	"github.com/cks-trueup/trueup/internal/preflight"
 	"github.com/cks-trueup/trueup/internal/server/logs"
 	"github.com/cks-trueup/trueup/internal/server/metrics"
 	"github.com/cks-trueup/trueup/internal/server/notice"
@@ -41,9 +42,8 @@ func (f *Fleet) look(ctx context.Context, w *watched, e Endpoint, c Listed, s Se
 // read asks the API server and, where that is due, guests. The listing is kept in any case.
 func (w *watched) read(ctx context.Context, e Endpoint, c Listed, s Settings) error {
 	w.mem.listed = c
-	if c.Foreign || c.nothingRuns() {
-		w.mem.take(c, Sight{})
-		w.mem.unread, w.mem.unreadSince, w.mem.read = "", time.Time{}, time.Now()
+	if c.Foreign || preflight.NothingRuns(c.State) {
+		w.mem.take(c, Sight{}, time.Now())
 		return nil
 	}
 	if w.way == nil {
@@ -60,9 +60,8 @@ func (w *watched) read(ctx context.Context, e Endpoint, c Listed, s Settings) er
 		return err
 	}
 	now := time.Now()
-	w.mem.take(c, sight)
+	w.mem.take(c, sight, now)
 	w.mem.takeLease(sight.Lease, now)
-	w.mem.unread, w.mem.unreadSince, w.mem.read = "", time.Time{}, now
 	if err := w.readGuests(ctx, sight, w.mem.toRead(s.Every, s.Sample, now)); err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ func (f *Fleet) tell(ctx context.Context, w *watched, s Situation, d, was Decisi
 		level := logLevel(d.Verdict)
 		f.Log.Log(ctx, level, "cluster", logs.KeyCluster, s.Name, logs.KeyClusterID, s.ID, logs.KeyEndpoint, w.endpoint, "verdict", string(d.Verdict), logs.KeyWhat, d.Why, logs.KeyNext, d.Next)
 	}
-	n := notice.Notice{Time: time.Now().UTC(), Endpoint: w.endpoint, ClusterID: s.ID, Cluster: s.Name, Text: d.Why + ".", Next: d.Next}
+	n := notice.Notice{Text: d.Why + ".", Next: d.Next}
 	switch d.Verdict {
 	case Drifting, Closed, Heal:
 		if s.Open.Run != "" {
@@ -196,28 +195,26 @@ func (f *Fleet) tell(ctx context.Context, w *watched, s Situation, d, was Decisi
 	case Person:
 		n.Kind, n.Run, n.About = notice.Waiting, s.Open.Run, d.Why
 	case Fine:
-		f.warn(ctx, s, f.Notices.Over(ctx, s.ID))
+		f.warn(ctx, s.Listed, f.Notices.Over(ctx, s.ID))
 		return
 	default:
 		return
 	}
-	f.warn(ctx, s, f.Notices.Post(ctx, n))
+	f.post(ctx, w.endpoint, s.Listed, n)
 }
 
 // about names what lags, without how long.
 func about(s Situation) string {
 	var out []string
-	for _, d := range s.Drift {
-		if d.For >= s.Policy.DriftAfter {
-			out = append(out, d.InstanceID+" "+string(d.View))
-		}
+	for _, d := range s.due() {
+		out = append(out, d.InstanceID+" "+string(d.View))
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
 }
 
-func (f *Fleet) warn(ctx context.Context, s Situation, err error) {
+func (f *Fleet) warn(ctx context.Context, c Listed, err error) {
 	if err != nil {
-		f.Log.WarnContext(ctx, "notice kept in memory only", logs.KeyCluster, s.Name, logs.KeyClusterID, s.ID, logs.KeyError, err)
+		f.Log.WarnContext(ctx, "notice kept in memory only", logs.KeyCluster, c.Name, logs.KeyClusterID, c.ID, logs.KeyError, err)
 	}
 }

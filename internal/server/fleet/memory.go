@@ -58,8 +58,8 @@ func (m *memory) holder(now time.Time) string {
 
 // take merges the machines as CloudStack lists them with the Nodes. A guest's last reading is kept while it can still be true: the same boot, the
 // same instance, the same size of the Node.
-func (m *memory) take(c Listed, s Sight) {
-	m.listed = c
+func (m *memory) take(c Listed, s Sight, now time.Time) {
+	m.unread, m.unreadSince, m.read = "", time.Time{}, now
 	old := m.nodes
 	m.nodes = make(map[string]*nodeMemory, len(c.Members))
 	for _, fresh := range survey.Match(survey.Cluster{ID: c.ID, Name: c.Name, Members: c.Members}, s.Nodes, s.Claims) {
@@ -102,11 +102,10 @@ func guestProblems(list []survey.Problem) []survey.Problem {
 // suspicious tells whether a look at the guest is due because something looks wrong or has changed. A guest that can't be read is not asked in every
 // scan.
 func (n *nodeMemory) suspicious(now time.Time) bool {
-	v := n.seen.Views
 	if len(guestProblems(n.seen.Problems)) > 0 && !n.changed {
 		return now.Sub(n.full) >= askAgain
 	}
-	return n.changed || len(n.lag()) > 0 || v.Node != nil && v.Guest == nil && !plausible(v.Instance, *v.Node)
+	return n.changed || len(n.lag()) > 0
 }
 
 // askAgain is the pause after a guest could not be read.

@@ -36,9 +36,6 @@ type Listed struct {
 	Policy Policy
 }
 
-// nothingRuns tells whether there is no API server to ask and no guest to look at.
-func (c Listed) nothingRuns() bool { return c.State == "Stopped" || c.State == "Created" }
-
 // Policy is what may be done to a cluster.
 type Policy struct {
 	// Heal lets guests and Nodes be brought up to what their instances have; else they are watched.

@@ -161,8 +161,8 @@ func newRollout(r *Rollout) *rolloutDocument {
 	if r == nil {
 		return nil
 	}
-	return &rolloutDocument{Run: r.Run, Command: r.Command, Actor: r.Actor, Why: r.Why, Phase: r.Phase, Began: r.Began, Ended: r.Ended, Node: r.Node, Move: r.Move,
-		Done: r.Done, Total: r.Total, Result: r.Result, Error: r.Error}
+	d := rolloutDocument(*r) // the same fields, with the names that the API gives them
+	return &d
 }
 
 func newDetail(c Detail) detailDocument {
