@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -48,36 +49,54 @@ func (a *app) abort(ctx context.Context, cluster string, names []string, run run
 		return err
 	}
 	defer s.close()
-	open, err := s.openRollout(ctx)
+	give, j, err := s.releasing(ctx, names, force)
+	if errors.Is(err, errNothingOpen) {
+		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open for that, and no such node carries a claim.", s.cluster.Name)
+	}
 	if err != nil {
 		return err
 	}
+	if err := a.confirm(ctx, run.yes, give.question); err != nil {
+		return err
+	}
+	if err = a.perform(ctx, s, run, j); err == nil && len(give.Rest) > 0 {
+		a.say("%s of the rollout left: `trueup resume %s` goes on with it, `trueup abort %s` gives it up.", plural(len(give.Rest), "node"), s.cluster.Name, s.cluster.Name)
+	}
+	return err
+}
+
+// handover is what is given back, and the question before it.
+type handover struct {
+	rollout.Surrender
+
+	question string
+}
+
+// releasing is the job that gives back everything that trueup holds in the cluster, or the named nodes. errNothingOpen if that is nothing.
+func (s *session) releasing(ctx context.Context, names []string, force bool) (handover, job, error) {
+	open, err := s.openRollout(ctx)
+	if err != nil {
+		return handover{}, job{}, err
+	}
 	nodes, err := s.survey(ctx)
 	if err != nil {
-		return err
+		return handover{}, job{}, err
 	}
 	goals := unfinishedGoals(open, nodes)
 	give, plan, err := s.surrender(nodes, names, goals)
 	if err != nil {
-		return err
+		return handover{}, job{}, err
 	}
 	if len(give.Members) == 0 && len(give.Rest) == len(goals) && (open.Run == "" || len(names) > 0) {
-		return a.nothing(run.output, s, "Nothing to give back: no rollout of %s is open for that, and no such node carries a claim.", s.cluster.Name)
-	}
-	if err := a.confirm(ctx, run.yes, abortQuestion(give, open)); err != nil {
-		return err
+		return handover{}, job{}, errNothingOpen
 	}
 	give.Command, give.Force = first(open.Command, "scale"), force
-	var notes []string
+	j := job{command: "abort", continues: open.Run, plan: plan,
+		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Abort(ctx, give) }}
 	if force {
-		notes = append(notes, "forced: nodes were given back without being verified healthy")
+		j.notes = append(j.notes, "forced: nodes were given back without being verified healthy")
 	}
-	err = a.perform(ctx, s, run, job{command: "abort", continues: open.Run, plan: plan, notes: notes,
-		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) { return r.Abort(ctx, give) }})
-	if err == nil && len(give.Rest) > 0 {
-		a.say("%s of the rollout left: `trueup resume %s` goes on with it, `trueup abort %s` gives it up.", plural(len(give.Rest), "node"), s.cluster.Name, s.cluster.Name)
-	}
-	return err
+	return handover{give, abortQuestion(give, open)}, j, nil
 }
 
 // surrender is what an abort gives up: everything, or the named nodes alone. Then the goals of the others stay, and resume goes on with them.

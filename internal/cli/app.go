@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/cks-trueup/trueup/internal/history"
 	"github.com/cks-trueup/trueup/internal/rollout"
 )
 
@@ -43,14 +44,15 @@ type app struct {
 	access   access
 	profiles profiles
 	clock    rollout.Clock
-	// The ways to CloudStack, guests and Kubernetes, the size of what a stream is shown on, who runs this, and the id of a new run. Tests put
-	// others in their place.
+	// The ways to CloudStack, guests and Kubernetes, the size of what a stream is shown on, who runs this, the id of a new run, and where
+	// history is kept. Tests and the server put others in their place.
 	transport  http.RoundTripper // nil: the network
 	openGuests func(*session) (guests, error)
 	openKube   func(context.Context, *session) (kubernetes, error)
 	screen     func(io.Writer) screen
 	actor      func() string
 	newRun     func() string
+	record     func(history.Entry) error
 
 	mu        sync.Mutex
 	shown     progress // what shows a rollout now, nil while none is under way
@@ -60,7 +62,7 @@ type app struct {
 
 func newApp(s Streams) *app {
 	a := &app{Streams: s, clock: systemClock{}, screen: screenOf, newRun: uuid.NewString}
-	a.openGuests, a.openKube, a.actor = a.waysIn, a.kubeClient, a.userAtHost
+	a.openGuests, a.openKube, a.actor, a.record = a.waysIn, a.kubeClient, a.userAtHost, a.appendHistory
 	return a
 }
 

@@ -29,7 +29,6 @@ func (a *app) stopGently() bool {
 	if stop == nil {
 		return false
 	}
-	a.say("Stopping at the next safe point; interrupt again to end at once. Either can be resumed.")
 	stop()
 	return true
 }

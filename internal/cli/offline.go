@@ -93,11 +93,13 @@ func (a *app) changeOffline(ctx context.Context, s *session, doc planDocument, r
 		return err
 	}
 	change := &offlineChange{app: a, session: s, doc: doc, limits: run.limits}
-	keep := a.keeper(s, &rollout.Runner{Run: a.newRun(), Command: "scale", Author: rollout.Author{Actor: a.actor(), Why: run.why}}, doc.notes())
+	keep := a.keeper(s, job{run: a.newRun(), command: "scale", actor: a.actor(), why: run.why, notes: doc.notes()})
 	keep.begin(doc.Plan)
 	a.begun()
 	err := change.perform(ctx, start)
-	return keep.conclude(run.output, rollout.Report{Run: keep.proto.Run, Effects: change.effects, Nodes: []rollout.NodeReport{}}, err)
+	report := rollout.Report{Run: keep.proto.Run, Effects: change.effects, Nodes: []rollout.NodeReport{}}
+	keep.end(report, err)
+	return a.conclude(run.output, s, report, err)
 }
 
 // noJobs refuses to begin while CloudStack is at work on one of the machines.

@@ -38,29 +38,33 @@ func (a *app) reconcile(ctx context.Context, cluster string, names []string, run
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, scope{})
+	doc, err := s.reconciliation(ctx, names)
 	if err != nil {
 		return err
 	}
-	if doc.refused() {
-		return a.carryOut(ctx, s, doc, run, "reconcile")
+	return a.carryOut(ctx, s, doc, run, "reconcile")
+}
+
+// reconciliation plans to bring the named nodes, or all that CKS made, up to what their instances have.
+func (s *session) reconciliation(ctx context.Context, names []string) (planDocument, error) {
+	doc, err := s.checked(ctx, scope{})
+	if err != nil || doc.refused() {
+		return doc, err
 	}
 	nodes, err := s.survey(ctx)
 	if err != nil {
-		return err
+		return doc, err
 	}
 	chosen, err := s.choose(nodes, names, madeByCKS)
 	if err != nil {
-		return err
+		return doc, err
 	}
 	goals := map[string]rollout.Goal{}
 	for _, n := range chosen {
 		goals[n.Target.InstanceID] = rollout.Goal{Offering: n.Views.Instance.Present(), Keep: true, Settle: rollout.DefaultSettle}
 	}
-	if err := s.planFor(ctx, &doc, nodes, goals); err != nil {
-		return err
-	}
-	return a.carryOut(ctx, s, doc, run, "reconcile")
+	err = s.planFor(ctx, &doc, nodes, goals)
+	return doc, err
 }
 
 // madeByCKS chooses the machines that CKS made.

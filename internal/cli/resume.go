@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -36,29 +37,39 @@ func (a *app) resume(ctx context.Context, cluster string, run runFlags) error {
 		return err
 	}
 	defer s.close()
-	doc, err := s.checked(ctx, scope{method: s.openMethod(ctx)})
-	if err != nil {
-		return err
-	}
-	if doc.refused() {
-		return a.carryOut(ctx, s, doc, run, "resume")
-	}
-	open, err := s.openRollout(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, err := s.survey(ctx)
-	if err != nil {
-		return err
-	}
-	goals := unfinishedGoals(open, nodes)
-	if len(goals) == 0 {
+	doc, err := s.continuation(ctx)
+	if errors.Is(err, errNothingOpen) {
 		return a.nothing(run.output, s, "Nothing to resume: no rollout of %s is open, and no node carries a claim.", s.cluster.Name)
 	}
-	if err := s.planFor(ctx, &doc, nodes, goals); err != nil {
+	if err != nil {
 		return err
 	}
 	return a.carryOut(ctx, s, doc, run, "resume")
+}
+
+// errNothingOpen means that nothing is unfinished in the cluster.
+var errNothingOpen = errors.New("no rollout is open, and no node carries a claim")
+
+// continuation plans to finish what is unfinished. errNothingOpen if nothing is.
+func (s *session) continuation(ctx context.Context) (planDocument, error) {
+	doc, err := s.checked(ctx, scope{method: s.openMethod(ctx)})
+	if err != nil || doc.refused() {
+		return doc, err
+	}
+	open, err := s.openRollout(ctx)
+	if err != nil {
+		return doc, err
+	}
+	nodes, err := s.survey(ctx)
+	if err != nil {
+		return doc, err
+	}
+	goals := unfinishedGoals(open, nodes)
+	if len(goals) == 0 {
+		return doc, errNothingOpen
+	}
+	err = s.planFor(ctx, &doc, nodes, goals)
+	return doc, err
 }
 
 // unfinishedGoals are the goals of the open rollout, and of claims that have none there: a claim alone is enough to go on.

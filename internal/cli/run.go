@@ -50,58 +50,90 @@ func (f *runFlags) check() error {
 	return nil
 }
 
-// job is one change of a cluster, whichever command asked for it.
+// job is one change of a cluster, whoever asked for it.
 type job struct {
 	command   string
+	run       string // its id
+	actor     string // who asked for it, and why
+	why       string
 	continues string // the run of the unfinished rollout that it goes on with
 	plan      rollout.Plan
 	byNode    bool
 	notes     []string
+	limits    rollout.Limits
 	do        func(context.Context, *rollout.Runner) (rollout.Report, error)
+
+	// watch is told what happens. The rest asks for an end: before the next effect, with the present move, with the present node.
+	watch                  func(rollout.Event)
+	stop, endMove, endNode <-chan struct{}
 }
 
 // perform walks the plan, shows it, keeps the history, and prints the report. The error carries the exit code.
 func (a *app) perform(ctx context.Context, s *session, f runFlags, j job) error {
-	f.limits.Effect, f.limits.Stop, f.limits.Start = kube.EffectDeadline, f.power, f.power
+	f.limits.Stop, f.limits.Start = f.power, f.power
 	stop := make(chan struct{})
 	shown := a.progress(j.plan)
-	ended := a.underWay(shown, func() { close(stop) })
+	ended := a.underWay(shown, func() {
+		a.say("Stopping at the next safe point; interrupt again to end at once. Either can be resumed.")
+		close(stop)
+	})
+	j.run, j.actor, j.why, j.limits, j.watch, j.stop = a.newRun(), a.actor(), f.why, f.limits, shown.Event, stop
+	report, err := a.conduct(ctx, s, j, ended)
+	return a.conclude(f.output, s, report, err)
+}
+
+// conclude prints the report, and gives the error its exit code.
+func (a *app) conclude(output string, s *session, report rollout.Report, err error) error {
+	if e := a.printReport(output, s.cluster.Name, report, err); e != nil && err == nil {
+		return e
+	}
+	return withCode(rolloutCode(report, err), err)
+}
+
+// conduct carries a job out and keeps its history. ended, which may be nil, is called when nothing is under way any more.
+func (a *app) conduct(ctx context.Context, s *session, j job, ended func()) (rollout.Report, error) {
+	j.limits.Effect = kube.EffectDeadline
 	r := &rollout.Runner{CloudStack: s.cloudStack, Guests: s.guests, Nodes: s.kube, Lock: s.kube.Lock(), Shelf: s.kube, Health: s.kube, Pods: s.kube, Power: s.cloudStack, Evictions: s.kube, Clock: a.clock,
-		Limits: f.limits, Run: a.newRun(), Command: j.command, Continues: j.continues, ByNode: j.byNode, Stop: stop,
-		Watcher: func(e rollout.Event) { s.control.workOn(e.Target); shown.Event(e) },
-		Author:  rollout.Author{Actor: a.actor(), Why: f.why, Since: a.clock.Now().UTC()}}
-	keep := a.keeper(s, r, j.notes)
+		Limits: j.limits, Run: j.run, Command: j.command, Continues: j.continues, ByNode: j.byNode, Stop: j.stop, EndMove: j.endMove, EndNode: j.endNode,
+		Watcher: func(e rollout.Event) { s.control.workOn(e.Target); j.watch(e) },
+		Author:  rollout.Author{Actor: j.actor, Why: j.why, Since: a.clock.Now().UTC()}}
+	keep := a.keeper(s, j)
 	keep.begin(j.plan)
 	report, err := j.do(ctx, r)
-	ended()
+	if ended != nil {
+		ended()
+	}
 	s.inherit(err)
 	if errors.Is(err, context.Canceled) {
 		err = fmt.Errorf("%s: ended at once because of an interrupt; the next run sees what was under way; to go on: trueup resume %s: %w",
 			s.cluster.Name, s.cluster.Name, err)
 	}
-	return keep.conclude(f.output, report, err)
+	keep.end(report, err)
+	return report, err
 }
 
 // keeper writes the history of one run. A history that can't be written is said once, and does not stop the rollout: it is for people.
 type keeper struct {
 	app   *app
-	file  history.File
 	proto history.Entry
 	said  bool
 }
 
-func (a *app) keeper(s *session, r *rollout.Runner, notes []string) *keeper {
-	return &keeper{app: a, file: a.history(), proto: history.Entry{Command: r.Command, Run: r.Run, Actor: r.Author.Actor, Why: r.Author.Why,
-		ClusterID: s.cluster.ID, Cluster: s.cluster.Name, Notes: notes}}
+func (a *app) keeper(s *session, j job) *keeper {
+	return &keeper{app: a, proto: history.Entry{Command: j.command, Run: j.run, Actor: j.actor, Why: j.why,
+		ClusterID: s.cluster.ID, Cluster: s.cluster.Name, Notes: j.notes}}
 }
 
 func (a *app) history() history.File {
 	return history.Open(first(a.access.history, a.env("TRUEUP_HISTORY"), history.DefaultPath(a.env)))
 }
 
+// appendHistory keeps an entry in the history's file.
+func (a *app) appendHistory(e history.Entry) error { return a.history().Append(e) }
+
 func (k *keeper) append(e history.Entry) {
 	e.Time = k.app.clock.Now().UTC()
-	if err := k.file.Append(e); err != nil && !k.said {
+	if err := k.app.record(e); err != nil && !k.said {
 		k.said = true
 		k.app.say("trueup: the history is not kept: %v", err)
 	}
@@ -116,15 +148,6 @@ func (k *keeper) begin(p rollout.Plan) {
 		}
 	}
 	k.append(e)
-}
-
-// conclude keeps the end of the run, prints its report, and gives the error its exit code.
-func (k *keeper) conclude(output string, report rollout.Report, err error) error {
-	k.end(report, err)
-	if e := k.app.printReport(output, k.proto.Cluster, report, err); e != nil && err == nil {
-		return e
-	}
-	return withCode(rolloutCode(report, err), err)
 }
 
 func (k *keeper) end(r rollout.Report, err error) {

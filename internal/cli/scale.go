@@ -139,19 +139,23 @@ func (a *app) carryOut(ctx context.Context, s *session, doc planDocument, run ru
 			return err
 		}
 	}
-	err = a.perform(ctx, s, run, job{notes: doc.notes(), command: command, continues: continues, plan: doc.Plan, byNode: doc.byNode,
-		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
-			if doc.before != nil {
-				if err := doc.before(ctx); err != nil {
-					return rollout.Report{Run: r.Run}, err
-				}
-			}
-			return r.Walk(ctx, doc.Plan)
-		}})
-	if err == nil && isCold(doc.Plan) {
+	if err = a.perform(ctx, s, run, doc.job(command, continues)); err == nil && isCold(doc.Plan) {
 		return a.awaitRunning(ctx, s)
 	}
 	return err
+}
+
+// job is the walk of the plan.
+func (d *planDocument) job(command, continues string) job {
+	return job{notes: d.notes(), command: command, continues: continues, plan: d.Plan, byNode: d.byNode,
+		do: func(ctx context.Context, r *rollout.Runner) (rollout.Report, error) {
+			if d.before != nil {
+				if err := d.before(ctx); err != nil {
+					return rollout.Report{Run: r.Run}, err
+				}
+			}
+			return r.Walk(ctx, d.Plan)
+		}}
 }
 
 // notes are what the history keeps of the plan itself.
